@@ -1,17 +1,13 @@
-"""Compute what a report on 1e12 rows costs, from measured figures: the tables of docs/large-data.md.
-
-    python benchmarks/scale.py            # prints
-    python benchmarks/scale.py --write    # writes them into docs/large-data.md
+"""Compute what a report on 1e12 rows costs, from measured figures, and print tables: python benchmarks/scale.py.
 
 It measures the bytes of a row on disk, the time a core takes to read a row and to sum it up, the bytes of a sketch,
-the time to read one back and add it, and the time of a report. The rest is multiplication, and the page says so.
+the time to read one back and add it, and the time of a report. The rest is multiplication.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -114,10 +110,4 @@ def tables(figures: dict[str, float]) -> str:
 
 
 if __name__ == "__main__":
-    text = tables(measured())
-    if "--write" in sys.argv[1:]:
-        sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
-        import shown
-
-        shown.write({"scale-figures.md": text})
-    print(text)
+    print(tables(measured()))

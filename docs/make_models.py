@@ -1,4 +1,4 @@
-"""The data and the screens of several models: docs/comparing.md, docs/detection.md and docs/segmentation.md."""
+"""The data and the screens of several models: docs/comparing.md and docs/images.md."""
 
 from __future__ import annotations
 
@@ -97,11 +97,9 @@ def screens(run: Callable[[str], tuple[str, int]]) -> dict[str, str]:
     for write in (write_answers, write_boxes, write_pixels):
         write(here)
     head = "".join(f"{line}\n" for line in Path("answers.csv").read_text(encoding="utf-8").splitlines()[:3])
-    pooled, _ = run("calibrant report answers.csv --by model --score confidence --outcome correct")
     return {
         "models-head.txt": "$ head -3 answers.csv\n" + head,
         "models.txt": run(ANSWERS)[0],
-        "models-pooled.txt": "\n\n".join(pooled.split("\n\n")[:2]).split("  Evidence")[0] + "...\n",
         "boxes-report.txt": verdict(
             run(
                 "calibrant report boxes.csv --where \"detector = 'yolo-l'\" --cluster image "

@@ -56,12 +56,12 @@ def write(path: Path, text: str) -> Path:
 # ---------------------------------------------------------------- the main job
 
 
-def test_the_readme_shows_what_the_first_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_quickstart_shows_what_the_first_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     status, out, err = run("report", "examples/digits.parquet")
     assert (status, err) == (0, "")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^```text\n\$ calibrant report examples/digits.parquet\n(.*?)^```", readme, re.M | re.S)
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```text\n\$ calibrant report examples/digits.parquet\n(.*?)^```", page, re.M | re.S)
     assert len(shown.splitlines()) > 10
     assert out.startswith(shown)
 
@@ -304,7 +304,7 @@ def test_rows_to_prove_need_no_data(tmp_path: Path) -> None:
         ((), "name the number of predictions, such as --n 500, or the largest acceptable ECE, such as --prove 0.02"),
         (("--prove", "1"), "Invalid value for --prove: 1; pass the largest acceptable error, such as 0.02"),
         (("--prove", "0"), "Invalid value for --prove: 0; pass the largest acceptable error"),
-        (("--prove", "two"), "'two' is not a valid float"),
+        (("--prove", "two"), "'two' is not a number or a percentage"),
         (("--prove", "0.02", "--level", "95"), "95; pass a share from 0.5 to below 1"),
     ],
 )
@@ -587,7 +587,7 @@ def test_bad_data_and_wrong_usage_come_before_the_gate(events: dict[str, tuple[o
         (("--tolerance", "1"), "1; pass the largest acceptable error, such as 0.02"),
         (("--tolerance", "0"), "0; pass the largest acceptable error, such as 0.02"),
         (("--tolerance", "-0.1"), "-0.1; pass the largest acceptable error, such as 0.02"),
-        (("--tolerance", "two"), "'two' is not a valid float"),
+        (("--tolerance", "two"), "'two' is not a number or a percentage"),
         (("--tolerance", "0.1", "--tolerance-of", "brier"), "'brier'; choose from 'ece', 'smece', 'rmsce', 'mean_gap'"),
         (("--tolerance", "0.1", "--tolerance-of", "ECE"), "'ECE'; did you mean 'ece'?"),
         (("--tolerance-of", "smece"), "--tolerance-of works only with --tolerance; pass --tolerance too"),
@@ -731,12 +731,12 @@ def test_no_file_is_wrong_usage() -> None:
         (
             "s,y\n0.5,1\n0.5,0.5\n0.5,0\n",
             [],
-            "row 2, column 'y': expected outcomes 0 or 1, got 0.5 in 1 row; if '1' is the event and all other values",
+            "row 2, column 'y': expected outcomes 0 or 1, got 0.5 in 1 row; for ties as a class of their own",
         ),
         (
             "s,y\n50,1\n90,0\n",
             [],
-            "row 1, column 's': expected values in [0, 1], got 50; pass --percent if the numbers are percentages",
+            "row 1, column 's': expected values in [0, 1], got 50; if the scores are percentages, type: ",
         ),
         (
             "s,y\n0.5,1\n-0.2,0\n",
@@ -889,9 +889,6 @@ def test_every_real_file_gives_a_report(name: str, options: list[str], ece: floa
     status, out, err = run("report", DATA / name, *options, "--json", "-")
     hints = {
         "governors_elections.csv": "'candidate' identifies units with several rows each",
-        **dict.fromkeys(
-            ("nba_games.csv", "mlb_games.csv"), "'team1', 'team2' together identify units with several rows each"
-        ),
     }
     hint = hints.get(name, "")
     assert (status, bool(err)) == (0, bool(hint))
@@ -946,8 +943,9 @@ def test_the_baseball_file_names_its_row_and_the_remedy() -> None:
     assert status == 1
     assert err == (
         f"calibrant: {path}: row 13,375, column 'prob1_outcome': expected outcomes 0 or 1, got 0.5 in 1 row; "
-        "if '1' is the event and all other values are not the event, type: "
-        f"calibrant report {path} --score prob1 --outcome 'prob1_outcome = 1'\n"
+        "for ties as a class of their own, pass the probabilities of all results with --probs; if '1' is the event "
+        f"and the ties (1) are left out, type: calibrant report {path} --score prob1 --outcome prob1_outcome "
+        "--labels 0,1 --where 'prob1_outcome IN (0, 1)'\n"
     )
 
 
@@ -979,13 +977,12 @@ def test_per_cents_without_the_option_are_refused_and_it_is_proposed(tmp_path: P
     texts = write(tmp_path / "texts.csv", "old,new,won\n0.4,0.5,1\n85%,0.7,0\n")
     status, _, err = run(command, texts, *models)
     assert status == 1
-    assert "row 2, column 'old': '85%' is not a number; pass --percent if the numbers are percentages\n" in err
+    assert "row 2, column 'old': '85%' is not a number; if the scores are percentages, type: calibrant" in err
     numbers = write(tmp_path / "numbers.csv", "old,new,won\n40,50,1\n85,70,0\n")
     status, _, err = run(command, numbers, *models)
     assert status == 1
-    assert (
-        "row 1, column 'old': expected values in [0, 1], got 40; pass --percent if the numbers are percentages\n" in err
-    )
+    assert "row 1, column 'old': expected values in [0, 1], got 40; if the scores are percentages, type: " in err
+    assert err.endswith(" --percent\n")
     assert run(command, numbers, *models, "--percent")[0] == 0
 
 
@@ -1008,4 +1005,4 @@ def test_logits_in_per_cent_are_wrong_usage(one_event: Path, command: str) -> No
     models = ["--scores", "win,home"] if command == "compare" else []
     status, _, err = run(command, one_event, *models, "--logits", "--percent")
     assert status == 2
-    assert "--logits and --percent exclude each other; pass only one of the two options" in err
+    assert "--logits and --percent exclude each other; pass only one of them" in err

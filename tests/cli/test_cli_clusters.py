@@ -17,7 +17,7 @@ import pytest
 
 import calibrant
 from calibrant.files import FilePredictions, FileSketch, Options, read_predictions
-from calibrant.files.roles import cluster_hint, is_repeated, named_as_ids
+from calibrant.files.cluster_hints import Errors, cluster_hint, is_repeated, named_as_ids
 from calibrant.table.cluster_labels import as_clusters
 from tests.cli.test_cli import FEW, run
 
@@ -357,8 +357,8 @@ def test_columns_that_together_name_a_thing() -> None:
     assert cluster_hint(three) == (("season", "team1", "team2"),)
     assert cluster_hint({**three, "score": [0.25] * 24}) == (("season", "team1", "team2"),)
     assert cluster_hint({"season": three["season"], "week": [1, 2] * 12}) == (), "when is not what"
-    # With one row a game, the finest that repeats are the pairs of teams, which meet in both seasons.
-    assert cluster_hint({name: cells[::2] for name, cells in three.items()}) == (("team1", "team2"),)
+    # With one row a game, the finest that repeats are the pairs of teams, which meet in both seasons: only six.
+    assert cluster_hint({name: cells[::2] for name, cells in three.items()}) == ()
     # A column that names things alone comes first, as ever.
     ids = [place // 2 for place in range(24)]
     assert cluster_hint({**three, "game_id": ids}) == (("game_id",),)
@@ -390,7 +390,7 @@ def test_the_command_names_columns_that_together_name_a_thing_and_its_remedy_run
 def test_the_command_names_what_looks_like_an_id(files: dict[str, Path], kind: str) -> None:
     status, _, err = run("report", files[kind], *columns_of(kind), "--n-resamples", 0)
     assert status == 0
-    assert "'patient_id', 'hospital' identify units with several rows each" in err
+    assert "'patient_id' identifies units with several rows each" in err
     assert "pass --cluster patient_id" in err
     assert run("report", files[kind], *columns_of(kind), "--cluster", "hospital", "--n-resamples", 0)[2] == ""
     if kind != "npz":
@@ -420,3 +420,45 @@ def test_independent_sketches_add_squares_of_errors(tmp_path: Path) -> None:
     status, _, err = run("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y")
     assert status == 2
     assert "--independent is only for .cal files" in err
+
+
+def dependent(n_things: int, rows: int, share: float, seed: int = 0) -> tuple[list[int], Errors]:
+    """Things with so many rows each, of which a share has the outcome of its thing; the scores are calibrated."""
+    rng = np.random.default_rng(seed)
+    score = np.repeat(rng.uniform(0.2, 0.8, n_things), rows)
+    own = np.repeat(rng.random(n_things) < score[::rows], rows)
+    outcomes = np.where(rng.random(n_things * rows) < share, own, rng.random(n_things * rows) < score).astype(float)
+    return np.repeat(np.arange(n_things), rows).tolist(), Errors(score - outcomes, outcomes)
+
+
+@pytest.mark.parametrize(
+    ("n_things", "rows", "share", "is_hint"),
+    [
+        (200, 10, 0.5, True),
+        (200, 2, 1.0, True),
+        (40, 200, 1.0, True),  # many rows of one outcome, such as daily forecasts of an election
+        (57, 200, 0.3, False),  # subjects of an examination: many rows each, of both outcomes
+        (4, 100, 1.0, False),  # a feature such as race
+    ],
+)
+def test_a_hint_needs_identities_whose_rows_are_dependent(n_things, rows, share, is_hint) -> None:
+    ids, errors = dependent(n_things, rows, share)
+    assert bool(cluster_hint({"patient": ids}, errors)) is is_hint
+    shuffled = np.random.default_rng(1).permutation(ids).tolist()
+    assert bool(cluster_hint({"patient": shuffled}, errors)) is False
+
+
+def test_independent_rows_seldom_give_a_hint() -> None:
+    found = [
+        bool(cluster_hint({"patient": ids}, errors)) for ids, errors in (dependent(100, 5, 0, k) for k in range(200))
+    ]
+    assert np.mean(found) < 0.1  # two standard errors: 5 %
+
+
+def test_groups_are_not_proposed_as_clusters(tmp_path: Path) -> None:
+    ids, (residuals, outcomes) = dependent(60, 5, 1.0)
+    pd.DataFrame({"race": ids, "score": residuals + outcomes, "outcome": outcomes.astype(int)}).to_csv(
+        tmp_path / "f.csv", index=False
+    )
+    assert "pass --cluster race" in run("report", tmp_path / "f.csv", "--n-resamples", 0)[2]
+    assert run("report", tmp_path / "f.csv", "--by", "race", "--n-resamples", 0)[2] == ""

@@ -126,11 +126,11 @@ def test_an_error_names_the_file_that_an_option_came_from() -> None:
     write("calibrant.toml", '[report]\nlevel = 3\nfail-if = "ece >"\n')
     assert refused().endswith("(--level, --fail-if come from calibrant.toml; --no-config leaves them out)")
     write("calibrant.toml", "[report]\nlevel = 3\nn-bins = 5\n")
-    hint = "3; pass a share from 0.5 to below 1, such as 0.95"
+    hint = "3; pass a share from 0.5 to below 1, such as 0.95 or 95%"
     assert refused() == (
         f"Invalid value for --level: {hint} (--level comes from calibrant.toml; --no-config leaves it out)"
     )
-    assert refused(*REPORT, "--level", 4).endswith("such as 0.95")
+    assert refused(*REPORT, "--level", 4).endswith("such as 0.95 or 95%")
     write("calibrant.toml", "[report]\ntolerance = 0.02\n")
     assert "comes from" not in refused(*REPORT, "--tolerance-of", "eec")
     write("calibrant.toml", 'where = "nothing = 1"\n')

@@ -120,7 +120,8 @@ def test_periods_of_a_column_become_slices_and_known_ones_are_left_out() -> None
 
 @pytest.mark.parametrize("every", ["day", "week", "month"])
 @pytest.mark.parametrize(
-    ("column", "said"), [("p", "--time 'p': "), ("none", "--time 'none': there is no column 'none'")]
+    ("column", "said"),
+    [("p", "--time 'p' contains numbers such as "), ("none", "--time 'none': there is no column 'none'")],
 )
 def test_an_error_about_periods_names_time(column: str, every: str, said: str) -> None:
     status, _, err = watch("week0.csv", *COLUMNS, "--time", column, "--every", every)
@@ -283,3 +284,12 @@ def test_a_state_that_is_missing_or_damaged_is_refused_and_left() -> None:
             assert (status, out) == (1, ""), damaged
             assert err.startswith("calibrant: state.json: ")
         assert Path("state.json").read_bytes() == damaged
+
+
+def test_years_are_periods():
+    frame = pd.concat([week(k).assign(year=2021 + k) for k in range(3)])
+    frame.to_csv("years.csv", index=False)
+    assert run("monitor", "years.json", "years.csv", *COLUMNS, "--time", "year", "--quiet")[0] in (0, 3)
+    assert calibrant.Monitor.from_json("years.json").labels == ["2021", "2022", "2023"]
+    _, _, err = run("monitor", "other.json", "years.csv", *COLUMNS, "--time", "year", "--every", "day")
+    assert "contains years, but --every day needs dates; leave --every out" in err

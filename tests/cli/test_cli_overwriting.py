@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
-from calibrant.cli.parameters import Checked, InputFile, OutputFile
+from calibrant.cli.parameters import Checked, InputFile, OutputFile, Share
 
 #: The parameters of text that do not name files of the user. A new one belongs here, or among those of the command.
 TEXTS = {
@@ -39,7 +39,8 @@ TEXTS = {
         "name",
     ),
     *("notion", "labels", "class_names", "measures", "profile", "tolerance_of", "sort_by", "method", "timezone"),
-    *("title", "date", "label", "master", "conditions", "question", "truth_on", "yes"),
+    *("title", "date", "label", "master", "conditions", "question", "truth_on", "yes", "encoding", "events", "trials"),
+    "sheet",
 }
 #: A file of options is read before the other options are known.
 CONFIG = "config"
@@ -77,7 +78,7 @@ def run(*args: str) -> tuple[int, str, str]:
 
 def is_text(param: click.Parameter) -> bool:
     base = param.type.base if isinstance(param.type, Checked) else param.type
-    plain = isinstance(base, (click.Choice, click.types.IntParamType, click.types.FloatParamType))
+    plain = isinstance(base, (Share, click.Choice, click.types.IntParamType, click.types.FloatParamType))
     return param.expose_value and not plain and not getattr(param, "is_flag", False)
 
 

@@ -152,8 +152,8 @@ def test_classes_are_certified_by_their_confidence() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--max-risk", "5"), "--max-risk: 5; pass a share above 0 and up to 0.5, such as 0.05; 5 % is 0.05"),
-        (("--max-risk", "0.7"), "--max-risk: 0.7; pass a share above 0 and up to 0.5, such as 0.05"),
+        (("--max-risk", "5"), "--max-risk: 5; pass a share above 0 and up to 0.5, such as 0.05 or 5%"),
+        (("--max-risk", "0.7"), "--max-risk: 0.7; pass a share above 0 and up to 0.5, such as 0.05 or 5%"),
         (("--confidence", "95"), "--confidence: 95; pass a share from 0.5 to below 1, such as 0.95"),
         (("--yes-risk", "0.1"), "--yes-risk and --no-risk belong together"),
         (("--yes-risk", "0.1", "--no-risk", "0.1", "--max-risk", "0.1"), "--max-risk does not work with --yes-risk"),

@@ -278,6 +278,59 @@ def test_agrees_with_pyhealths_binary_error_of_the_column_it_judges(key):
     assert agreed >= 15
 
 
+def test_names_in_capitals_are_the_same_functions():
+    """PyHealth's documented example calls ``ECE_confidence_multiclass(pred, label, bins=2)``."""
+    pred = np.asarray([[0.2, 0.2, 0.6], [0.2, 0.31, 0.49], [0.1, 0.1, 0.8]])
+    assert pyhealth.ECE_confidence_multiclass(pred, np.asarray([2, 1, 2]), bins=2) == 0.36333333333333334
+    for name in ("ece_confidence_multiclass", "ece_confidence_binary", "ece_classwise"):
+        assert getattr(pyhealth, name.replace("ece", "ECE")) is getattr(pyhealth, name)
+
+
+def test_the_arrays_of_a_copied_diagram():
+    """The values are those of hollance/reliability-diagrams at 2089cf4, with ``np.float`` replaced by ``float``."""
+    i = np.arange(1, 25)
+    true, predicted, confidences = i * 5 % 3, i * 11 % 4 % 3, (i * 7 % 25) / 26
+    theirs = {
+        "accuracies": [0.4, 0.2, 0.4, 0.4, 0.25],
+        "confidences": [0.11538461538461539, 0.3076923076923077, 0.5, 0.6923076923076923, 0.8653846153846154],
+        "counts": [5, 5, 5, 5, 4],
+        "bins": [0, 0.2, 0.4, 0.6, 0.8, 1],
+        "avg_accuracy": 0.3333333333333333,
+        "avg_confidence": 0.4807692307692308,
+        "expected_calibration_error": 0.26602564102564097,
+        "max_calibration_error": 0.6153846153846154,
+    }
+    names = np.array(["a", "b", "c"])
+    for labels in ((true, predicted), (names[true], names[predicted])):
+        bin_data = triples.compute_calibration(*labels, confidences, 5)
+        assert list(bin_data) == list(theirs)
+        for name, expected in theirs.items():
+            np.testing.assert_allclose(bin_data[name], expected, rtol=NEAR)
+            assert bin_data[name].dtype == (np.int64 if name == "counts" else np.float64)
+    ece, rows = triples.compute_ece(confidences, predicted, true, 5)
+    assert bin_data["expected_calibration_error"] == ece
+    assert bin_data["max_calibration_error"] == triples.compute_mce(confidences, predicted, true, 5)
+    assert bin_data["accuracies"].tolist() == [row["acc"] for row in rows]
+    empty = triples.compute_calibration([1], [1], [0.9])
+    assert empty["counts"].tolist() == [0] * 8 + [1, 0]
+    assert empty["accuracies"].tolist() == [0] * 8 + [1, 0]
+    assert empty["confidences"].tolist() == [0] * 8 + [0.9, 0]
+
+
+@pytest.mark.parametrize("n", [1, 50])
+def test_the_likelihood_of_copied_functions(n):
+    probs, labels = classes(n, 3)
+    for eps in (0, 1e-12, 1e-3):
+        expected = -np.log(probs[np.arange(n), labels] + eps).mean()
+        assert triples.compute_nll(probs, labels, eps) == pytest.approx(expected, rel=NEAR)
+        p, y = probs[:, 0], labels == 0
+        event = -(y * np.log(p + eps) + ~y * np.log(1 - p + eps)).mean()
+        assert triples.compute_nll(p, y, eps) == pytest.approx(event, rel=NEAR)
+    assert triples.compute_nll(probs, np.eye(3, dtype=int)[labels]) == triples.compute_nll(probs, labels)
+    assert triples.compute_nll([[1.0, 0.0]], [1]) == pytest.approx(-np.log(1e-12))
+    assert triples.compute_nll([0.0], [1], eps=0) == np.inf
+
+
 def test_pyhealths_own_example():
     pred = np.asarray([[0.2, 0.2, 0.6], [0.2, 0.31, 0.49], [0.1, 0.1, 0.8]])
     ours = pyhealth.ece_confidence_multiclass(pred, np.asarray([2, 1, 2]), bins=2)
@@ -455,6 +508,7 @@ def test_what_comes_back_is_plain_python():
         pyhealth.brier_top1(probs, targets),
         triples.compute_mce(probs[:, 0], targets, targets),
         triples.compute_brier_score(probs, targets),
+        triples.compute_nll(probs, targets),
         triples.compute_adaptive_ece(probs[:, 0], targets, targets),
     ):
         assert type(value) is float
@@ -542,6 +596,18 @@ def test_columns_and_lists_and_read_only_arrays():
         (lambda: triples.compute_adaptive_ece([0.2, 0.3], [1, 1], [1, 0], 1.5), "n_bins: expected an integer"),
         (lambda: triples.compute_adaptive_ece([], [], []), "confidences: expected at least one row"),
         (lambda: triples.compute_brier_score([[0.2, 0.8]], [2]), "labels: expected class indices"),
+        (lambda: triples.compute_nll([[0.2, 0.8]], [2]), "labels: expected class indices"),
+        (lambda: triples.compute_nll([0.2, 0.8], [1, 0], eps=-1), "eps: expected a finite number, 0 or larger, got -1"),
+        (lambda: triples.compute_calibration([1], [1], [0.5], 0), "num_bins: expected an integer from 1"),
+        (lambda: triples.compute_calibration([1, 0], [1], [0.5]), "true_labels: expected 1 labels"),
+        (lambda: triples.compute_calibration([1], [[1]], [0.5]), r"pred_labels: expected shape \(N,\)"),
+        (lambda: triples.compute_calibration([1], [1], [2.5]), "confidences: expected values in"),
+        *(
+            (lambda ask=ask: ask([], []), "probs?: expected (at least one row|shape)")
+            for ask in (triples.compute_nll, bensemble.brier_score, pyhealth.brier_top1)
+        ),
+        (lambda: bensemble.expected_calibration_error(np.zeros((0, 3)), []), "probs: expected at least one row"),
+        (lambda: triples.compute_calibration([], [], []), "confidences: expected at least one row"),
     ],
 )
 def test_bad_input(call, match):

@@ -528,7 +528,10 @@ def test_names_with_brackets_and_folders_like_partitions(tmp_path, ending):
             ),
         ),
         (["predictions.csv", "predictions.*"], r"predictions\.csv: is named twice; name each file once"),
-        ([""], r": is a folder; name the files in the folder, such as '.*\*\.csv'$"),
+        (
+            [""],
+            r": is a folder with files of several kinds \(2 \.csv, 1 \.parquet\); name .*, such as '.*\*\*/\*\.csv'$",
+        ),
         (["nothing.csv"], r"nothing\.csv: is empty \(0 bytes\); write the predictions again"),
         ([], "files: no file is named; name at least one file"),
     ],
@@ -536,7 +539,8 @@ def test_names_with_brackets_and_folders_like_partitions(tmp_path, ending):
 def test_files_that_are_not_there(tmp_path, names, match):
     write(tmp_path / "predictions.csv", {"score": SCORES, "outcome": OUTCOMES})
     write(tmp_path / "more.parquet", {"score": SCORES, "outcome": OUTCOMES})
-    (tmp_path / "more.parquet").rename(tmp_path / "more.parquet_")
+    if names != [""]:
+        (tmp_path / "more.parquet").rename(tmp_path / "more.parquet_")
     if names[-1:] == ["more.parquet"]:
         (tmp_path / "more.parquet_").rename(tmp_path / "more.parquet")
     (tmp_path / "other.ods").write_text("x")
@@ -614,7 +618,7 @@ def test_a_name_that_is_nearly_right(tmp_path, monkeypatch):
             "no such file; the folder 'data' does not exist either; did you mean 'predictions.csv'?",
         ),
         ("prediction.csv", "no such file; did you mean 'predictions.csv'?"),
-        ("empty", "is a folder; the folder has no file that calibrant can read; name files such as predictions.csv"),
+        ("empty", "is a folder without a file that calibrant can read; name a file such as predictions.csv"),
     ):
         with pytest.raises(FileError) as caught:
             read_predictions([name])
@@ -736,7 +740,7 @@ def test_no_column_has_a_usual_name(tmp_path):
         ({"id": [7, 8, 9, 10], "x": SCORES, "z": OUTCOMES}, {"score": "x"}, "--outcome z"),
         ({"id": [7, 8, 9, 10], "x": SCORES, "z": OUTCOMES}, {"outcome": "z"}, "--score x"),
         ({"z": [True, False, True, True], "x": SCORES}, {}, "--score x --outcome z"),
-        ({"z": ["no", "yes", "no", "no"], "x": SCORES}, {}, "--score x --outcome z"),
+        ({"z": ["no", "yes", "no", "no"], "x": SCORES}, {}, "--score x --outcome z --labels no,yes"),
         # Of several the names decide: what they say, and that one is within the other.
         ({"a": SCORES, "win": SCORES, "home": OUTCOMES, "win_came": OUTCOMES}, {}, "--score win --outcome win_came"),
         (
@@ -1637,7 +1641,6 @@ def test_models_in_per_cent(tmp_path, ending):
         "-1%",
         "100.5",
         "85%%",
-        "%85",
         "85 percent",
         "85;5%",
         "8 5%",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import io
 import json
@@ -268,7 +269,7 @@ def test_cells_of_which_some_are_formatted_as_per_cent(tmp_path, scores):
 
 def test_workbooks_that_cannot_be_used(workbook, tmp_path, monkeypatch):
     path = workbook("two.xlsx", A=TABLE, B=TABLE)
-    with pytest.raises(FileError, match=r"two\.xlsx: has 2 sheets with cells: A, B; save the sheet with the pred"):
+    with pytest.raises(FileError, match=r"two\.xlsx: has 2 sheets with cells: A, B; name the sheet .*--sheet A"):
         read_predictions([path])
     with pytest.raises(FileError, match=r"none\.xlsx: has no filled cells"):
         read_predictions([workbook("none.xlsx", A=[])])
@@ -513,3 +514,100 @@ def test_a_package_that_does_not_load_is_not_called_missing(tmp_path, monkeypatc
     assert words in done.stderr
     assert "not installed" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+# Texts in other encodings.
+
+NAMED = "größe,score,outcome\n" + "".join(
+    f"Müller {k},{s},{y}\n" for k, (s, y) in enumerate(zip(SCORES, OUTCOMES, strict=True))
+)
+NAMED_LINES = "".join(json.dumps({"größe": "Müller", **row}, ensure_ascii=False) + "\n" for row in ROWS)
+ENCODINGS = ("cp1252", "latin-1", "utf-16", "utf-16-be", "mac-roman")
+
+
+def brier(*args: str, stdin: bytes | None = None) -> float:
+    status, out, err = run("report", *args, "--measures", "brier", "--json", "-", "--quiet", stdin=stdin)
+    assert status == 0, err
+    return float(json.loads(out)["estimates"]["brier"]["value"])
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("name", ["f.csv", "f.tsv", "f.jsonl", "f.json", "f.csv.gz"])
+def test_a_text_in_another_encoding_is_read_like_one_in_utf8(tmp_path, name, encoding):
+    path = tmp_path / name
+    text = NAMED_LINES if "jsonl" in name else json.dumps(ROWS) if "json" in name else NAMED
+    content = text.replace(",", "\t" if "tsv" in name else ",").encode(encoding)
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    expected = np.mean((np.array(SCORES) - OUTCOMES) ** 2)
+    assert brier(str(path), "--encoding", encoding) == pytest.approx(expected)
+    if not name.endswith((".tsv", ".gz")):
+        assert brier("-", "--encoding", encoding, stdin=content) == pytest.approx(expected)
+    if "json" not in name or "jsonl" in name:
+        _, out, _ = run("report", str(path), "--encoding", encoding, "--by", "größe", "--quiet", "--json", "-")
+        assert "Müller" in json.loads(out)["groups"][0]["name"]
+    assert not local._recoded  # nothing is left of the copies
+
+
+def test_an_error_proposes_the_encoding(tmp_path):
+    path = tmp_path / "f.csv"
+    for text, encoding, words in (
+        (
+            NAMED,
+            "cp1252",
+            "line 1 is not UTF-8 text; save the file as UTF-8, or name its encoding: if 'größe,score,outcome' is what",
+        ),
+        (NAMED.replace("größe", "who"), "cp1252", "if 'Müller 0,0.1,0' is what it should read: calibrant"),
+        (NAMED, "utf-16", "is text in utf-16, not in UTF-8; save the file as UTF-8, or name its encoding: calibrant"),
+        (NAMED_LINES, "utf-16", " --encoding utf-16"),
+        (NAMED_LINES, "cp1252", '"größe": "Müller", "score"'),
+        (
+            NAMED.replace("größe", "who").replace("ü", "\x81"),
+            "latin-1",
+            "or name its encoding with --encoding, such as latin-1",
+        ),
+    ):
+        path = tmp_path / ("f.jsonl" if text is NAMED_LINES else "f.csv")
+        path.write_bytes(text.encode(encoding))
+        status, _, err = run("report", str(path), "--by", "who" if "who," in text else "größe")
+        assert status == 1
+        assert words in err
+        status, _, _ = run("report", str(path), "--encoding", encoding, "--quiet")  # the remedy, typed
+        assert status == 0
+
+
+def test_encodings_and_sheets_that_cannot_be_used(tmp_path, workbook):
+    (tmp_path / "f.csv").write_bytes(NAMED.encode("cp1252"))
+    path, sheets = str(tmp_path / "f.csv"), str(workbook("two.xlsx", First=TABLE[:3], Second=TABLE))
+    for args, status, words in (
+        ((path, "--encoding", "ascii"), 1, "is not text in the encoding ascii ("),
+        ((path, "--encoding", "nonsense"), 2, "'nonsense'; name an encoding, such as cp1252 or utf-16"),
+        ((path, "--encoding", "rot13"), 2, "'rot13'; name an encoding"),
+        ((path, "--sheet", "A"), 1, "--sheet is for workbooks (.xlsx), but the file is not one; leave --sheet out"),
+        ((sheets, "--encoding", "cp1252"), 1, "--encoding is for text files, but the file is not one"),
+        ((sheets,), 1, "has 2 sheets with cells: First, Second; name the sheet with the predictions, such as --sheet"),
+        ((sheets, "--sheet", "second"), 1, "has no sheet 'second' with cells; did you mean 'Second'? the sheets with"),
+    ):
+        found, _, err = run("report", *args)
+        assert (found, words in err) == (status, True), err
+
+
+def test_a_sheet_is_read_by_its_name(workbook):
+    path = str(workbook("two.xlsx", Notes=[["read me"]], **{"A & B": TABLE}))
+    assert brier(path, "--sheet", "A & B") == pytest.approx(np.mean((np.array(SCORES) - OUTCOMES) ** 2))
+    assert run("report", path, "--quiet")[0] == 1  # the next command asks again
+
+
+def test_the_per_cents_of_a_sheet_are_those_of_its_cells(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl, which writes the workbook, is missing")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, form in (("Plain", "General"), ("Percent", "0%")):
+        sheet = book.create_sheet(title)
+        for row in TABLE:
+            sheet.append(row)
+        for row in range(2, len(TABLE) + 1):
+            sheet.cell(row, 1).number_format = form
+            sheet.cell(row, 1).value = SCORES[row - 2] * (1 if form == "0%" else 100)
+    book.save(tmp_path / "f.xlsx")
+    found = [brier(str(tmp_path / "f.xlsx"), "--sheet", name, "--percent") for name in ("Plain", "Percent")]
+    assert found == pytest.approx([np.mean((np.array(SCORES) - OUTCOMES) ** 2)] * 2)

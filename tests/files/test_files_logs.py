@@ -457,7 +457,7 @@ def test_stated_confidences():
     assert read.sources["probs"] == "confidence in percent"
     status, _, err = run("report", str(LOGS / "stated.eval"))
     assert status == 1
-    assert err.endswith("column 'confidence': '95%' is not a number; pass --percent if the numbers are percentages\n")
+    assert "column 'confidence': '95%' is not a number; if the scores are percentages, type: " in err
 
 
 def test_one_of_several_scorers_is_named():

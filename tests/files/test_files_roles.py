@@ -22,8 +22,8 @@ from calibrant.cli import main
 from calibrant.errors import FileError
 from calibrant.files.class_names import event_of, order_of
 from calibrant.files.column_options import Unnamed
+from calibrant.files.column_words import role_of
 from calibrant.files.loaded import Agreement
-from calibrant.files.roles import role_of
 
 CASES = Path(__file__).parents[2] / ".." / "shared" / "cases"
 cases = pytest.mark.skipif(not CASES.is_dir(), reason="the folder of cases is not here")

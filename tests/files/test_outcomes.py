@@ -275,9 +275,7 @@ def test_decimal_commas_are_asked_for_and_read(tmp_path, ending):
     columns = {"p": [0.25, 0.5, 1e-3, 1.0], "y": [0, 1, 0, 1], "w": [1.5, 2.25, 1.0, 3.0]}
     path = commas(tmp_path / f"f.{ending}", columns)
     _, _, err = run("report", path, "--score", "p", "--outcome", "y", "--weight", "w")
-    assert (
-        "row 1, column 'p': '0,25' is not a number; if the file writes decimals with a comma, add: calibrant report"
-    ) in err
+    assert "row 1, column 'p': '0,25' is not a number; if the scores are numbers with a decimal comma, type: " in err
     line = err.rpartition(": calibrant ")[2]
     assert shlex.split(line)[-1] == "--decimal-comma"
     assert run(*shlex.split(line), *FAST)[0] == 0

@@ -411,5 +411,4 @@ def test_a_link_to_itself_hides_no_other_name(tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text("score,outcome\n.5,1\n")
     with pytest.raises(FileError, match=r"no such file; did you mean 'scores.csv'\?"):
         read_predictions([str(tmp_path / "score.csv")], Options())
-    with pytest.raises(FileError, match=r"is a folder; name the files in the folder, such as"):
-        read_predictions([str(tmp_path)], Options())
+    assert read_predictions([str(tmp_path)], Options()).paths == (str(tmp_path / "scores.csv"),)

@@ -25,7 +25,10 @@ BANDWIDTHS = (2.0, 0.5, 0.1, 0.03, 0.0123, 0.003)
 PRECISIONS = ("float32", "float16", "bfloat16")
 ROUNDED = ("over-confident 50", "over-confident 1000", "over-confident 200000", "near one 1000")
 # Departures from the defaults: mesh points, tolerance, halvings.
-SEARCHES = ((200, 1e-3, 10), (37, 1e-3, 10), (1500, 1e-3, 10), (200, 0.05, 10), (200, 2.0, 10), (200, 1e-9, 12))
+SEARCHES = (
+    *((200, 1e-3, 10), (37, 1e-3, 10), (1500, 1e-3, 10), (200, 0.05, 10), (200, 2.0, 10), (200, 1e-9, 12)),
+    *((1, 1e-3, 10), (0, 1e-3, 4), (3, 0.0, 10), (200, 0.0, 12), (200, 1e-3, 0), (200, 0.0, 1), (2, 0.0, 0)),
+)
 
 
 def cases() -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -509,7 +509,7 @@ def test_batches_are_read_as_the_first_one_says(logits):
         for values, y in stream:
             options = {"ignore_index": -1, "logits": logits, "seen": seen, "tolerance": 1e-3, "checked": True}
             rows = tensors.read(values, y, layout="multiclass", **options)
-            assert rows.seen.tolist() == [not as_logits, as_logits, 0, 4]
+            assert rows.seen.tolist() == [not as_logits, as_logits, tensors.PRECISIONS.index(torch.float32, 1), 4]
             assert torch.equal(rows.evaluated, y != -1)
             soft = values.double().softmax(1) if as_logits else values.double()
             inside = ((soft >= 0) & (soft <= 1)).all(1)

@@ -366,7 +366,7 @@ ROWS = {
     **{"BLOCK_N": 128, "BLOCK_C": 4},
 }
 ENTRIES = {"FLAT": True, "SCALE": 2, "BINS": True, "CELLS": False, "STEPS": 4, "BLOCK_N": 8, "BLOCK_C": 128}
-STATES = {"SCALE": 2, "BINS": 16, "TOTALS": True, "SQUARES": True, "CHECKED": True, "PROGRAMS": 2048, "DOUBLE": 0}
+STATES = {"SCALE": 2, "BINS": 16, "TOTALS": True, "SQUARES": True, "CHECKED": True, "PROGRAMS": 2048, "PRECISION": 3}
 WIDE = {"WIDE": True, "BLOCK_N": 2, "BLOCK_C": 1024}
 COMPILED = [
     ("rows_kernel", ROWS | {"BINS": 16}),

@@ -153,13 +153,18 @@ def test_float32_is_widened_and_inputs_are_left_alone(kernel):
         ({"bandwidth": True}, r"bandwidth: expected a finite number above 0 or 'auto', got True"),
         ({"bandwidth": None}, r"bandwidth: expected a finite number above 0 or 'auto', got None"),
         ({"bandwidth": 1e-9}, r"bandwidth: expected at least 1e-06, got 1e-09; the mesh would need"),
-        ({"mesh_points": 1}, r"mesh_points: expected an integer of at least \d, got 1; 200 is the usual choice"),
-        ({"mesh_points": 200.5}, r"mesh_points: expected an integer of at least \d, got 200\.5"),
-        ({"refine_steps": 0}, r"refine_steps: expected an integer of at least 1, got 0; 10 resolves"),
-        ({"refine_steps": True}, r"refine_steps: expected an integer of at least 1, got True"),
-        ({"tolerance": 0}, r"tolerance: expected a finite number above 0, got 0; 0\.001 is the usual choice"),
-        ({"tolerance": None}, r"tolerance: expected a finite number above 0, got None"),
-        ({"tolerance": np.nan}, r"tolerance: expected a finite number above 0, got nan"),
+        ({"mesh_points": -1}, r"mesh_points: expected an integer of at least 0, got -1; 200 is the usual choice"),
+        ({"mesh_points": 200.5}, r"mesh_points: expected an integer of at least 0, got 200\.5"),
+        (
+            {"mesh_points": 1, "bandwidth": 50},
+            r"mesh_points: expected at least [24] when bandwidth is 50, got 1; 200 is the usual choice",
+        ),
+        ({"refine_steps": -1}, r"refine_steps: expected an integer of at least 0, got -1; 10 resolves"),
+        ({"refine_steps": True}, r"refine_steps: expected an integer of at least 0, got True"),
+        ({"tolerance": -0.1}, r"tolerance: expected a finite number, 0 or larger, got -0\.1; 0\.001 is the usual"),
+        ({"tolerance": None}, r"tolerance: expected a finite number, 0 or larger, got None"),
+        ({"tolerance": np.nan}, r"tolerance: expected a finite number, 0 or larger, got nan"),
+        ({"tolerance": 0, "refine_steps": 30}, r"tolerance: expected at least 1e-06 when refine_steps is 30, got 0"),
         (
             {"tolerance": 1e-9, "refine_steps": 60},
             r"tolerance: expected at least 1e-06 when refine_steps is 60, got 1e-09",
@@ -176,8 +181,8 @@ def test_says_what_is_wrong_with_the_kernel():
         InputError, match=r"kernel: expected one of 'reflected', 'logit', got 'logits'; did you mean 'logit'\?"
     ):
         mesh_smooth_error(np.array([0.5]), np.array([0.5]), kernel="logits")
-    with pytest.raises(InputError, match=r"mesh_points: expected an integer of at least 4, got 3"):
-        mesh_smooth_error(np.array([0.5]), np.array([0.5]), kernel="logit", mesh_points=3)
+    with pytest.raises(InputError, match=r"mesh_points: expected at least 4 when bandwidth is 5, got 3"):
+        mesh_smooth_error(np.array([0.5]), np.array([0.5]), kernel="logit", bandwidth=5.0, mesh_points=3)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shown
 from click.testing import CliRunner
 from scipy.special import log_softmax, ndtr, ndtri, softmax
 
@@ -857,8 +858,11 @@ def test_the_page_shows_what_the_command_prints(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(ROOT)
     status, out, err = run("examples/digits.parquet", "--scores", "p_*,overconfident_*")
     assert (status, err) == (0, "")
-    line = "$ calibrant compare examples/digits.parquet --scores 'p_*,overconfident_*'"
-    assert f"```text\n{line}\n{out}```" in PAGE.read_text(encoding="utf-8")
+    line = "$ calibrant compare examples/digits.parquet --scores 'p_*,overconfident_*'\n"
+    first, second = shown.texts(PAGE.read_text(encoding="utf-8"), "compared.txt")
+    assert f"{line}{out}".startswith(first)
+    assert out.endswith(second)
+    assert len(first.splitlines()) + len(second.splitlines()) > 20
 
 
 def test_the_command_on_a_csv(games: Path) -> None:
@@ -1084,3 +1088,22 @@ def test_two_readings_of_one_table_agree() -> None:
     by_sums = calibrant.compare(sketches).models
     for name in ("a", "b"):
         assert by_rows[name] == pytest.approx(dict(by_sums[name]), rel=1e-10)
+
+
+def test_the_accuracy_of_thresholded_scores_has_a_name_of_its_own():
+    """The share of correct answers and that of scores on the right side of 0.5 are two things, and have two names."""
+    rng = np.random.default_rng(0)
+    scores = rng.uniform(0.3, 1, 400)
+    right = (rng.uniform(size=400) < scores).astype(int)
+    report = calibrant.evaluate(scores, right, n_resamples=0)
+    same = calibrant.compare({"a": scores, "b": scores**2}, right)
+    own = calibrant.compare({"a": (scores, right), "b": (scores**2, right)})
+    thresholded = float(np.mean((scores >= 0.5) == right))
+    for result in (report, same):
+        assert result.descriptions["accuracy"].label == "accuracy (p ≥ 0.5)"
+    assert report["accuracy"].value == pytest.approx(thresholded)
+    assert same.models["a"]["accuracy"] == pytest.approx(thresholded)
+    assert own.descriptions["accuracy"].label == "accuracy"
+    assert own.models["a"]["accuracy"] == pytest.approx(right.mean())
+    classes = calibrant.evaluate(np.stack([1 - scores, scores], axis=1), right, n_resamples=0)
+    assert classes.descriptions["accuracy"].label == "accuracy"

@@ -363,10 +363,11 @@ def test_equal_probabilities_predict_the_first_class():
 @pytest.mark.parametrize("state", ["rows", "sketch"])
 def test_without_rows(name, state):
     metric = METRICS[name](state=state)
-    with pytest.warns(UserWarning, match="before the ``update`` method"):
-        assert number(metric.compute().isnan())
-    assert math.isnan(metric.error_bound)
+    with pytest.warns(UserWarning, match="before the"), pytest.raises(InputError, match="one batch before compute"):
+        metric.compute()
+    assert metric.error_bound is None
     assert metric(torch.zeros(0), torch.zeros(0)).isnan()
+    assert math.isnan(metric.error_bound)
     metric = METRICS[name](state=state, ignore_index=-1)
     assert metric(torch.tensor([0.3]), torch.tensor([-1])).isnan()
 

@@ -873,12 +873,12 @@ def test_nothing_yet():
         metric = METRICS[name][0]()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torchmetrics: no update was called
-            if name.startswith("report"):
+            if name.startswith(("report", "adaptive", "smooth")):  # those of other libraries raise an error then
                 with pytest.raises(InputError, match="at least one batch before compute"):
                     metric.compute()
                 continue
             assert metric.error_bound is None
-            assert metric.compute().isnan().all()
+            assert metric.compute().isnan()
             assert math.isnan(metric.error_bound)
 
 

@@ -28,7 +28,7 @@ pytestmark = [
 CHANGED = {
     "BrierScore": ct.BrierScore,
     "CalibrationError": ct.CalibrationError,
-    "CategoricalNLL": ct.NegativeLogLikelihood,
+    "CategoricalNLL": ct.CategoricalNLL,
     "SmoothCalibrationError": ct.SmoothCalibrationError,
 }
 #: Equal by definition, unless a score lies on the edge of a bin; adaptive bins are cut in another way.

@@ -33,6 +33,7 @@ from calibrant.cli.parameters import (
     MeasureNames,
     OutputFile,
     real,
+    share,
     split,
     whole,
 )
@@ -169,7 +170,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301
-    options = CommandOptions(**params)
+    options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_report(ctx, options))
     from calibrant.cli import loading
 
@@ -268,7 +269,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 a gate fails or a condition is true; 4 inconclusive gate.
     """  # noqa: D301
-    options = CommandOptions(scores=scores, models=split(scores or ""), **params)
+    options = CommandOptions.of(scores=scores, models=split(scores or ""), **params)
     shared.check(ctx, shared.problems_of_compare(ctx, options))
     from calibrant.cli import loading
 
@@ -322,7 +323,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 without evidence that recalibration helps.
     """  # noqa: D301
-    options = CommandOptions(**params)
+    options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_recalibrate(ctx, options))
     from calibrant.cli import loading
 
@@ -393,13 +394,13 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 
     \b
     calibrant threshold answers.csv --score confidence --outcome correct
-    calibrant threshold claims.parquet --probs 'p_*' --cluster customer
+    calibrant threshold cases.parquet --probs 'p_*' --cluster customer
     calibrant threshold visits.csv --score risk --yes-risk 0.1 --no-risk 0.02
     calibrant threshold decisions.jsonl --max-risk 0.05 --gates thresholds.json
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 4 no threshold is certified.
     """  # noqa: D301
-    options = CommandOptions(**params)
+    options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_threshold(ctx, options))
     from calibrant.cli import loading
 
@@ -438,7 +439,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 )
 @option(
     "--alpha",
-    type=real(lambda alpha: 0 < alpha <= 0.5, "pass a probability above 0 and up to 0.5, such as 0.05", "p"),
+    type=share(lambda alpha: 0 < alpha <= 0.5, "pass a probability above 0 and up to 0.5, such as 0.05 or 5%", "p"),
     help="The probability of an alarm without a drift, over all slices (default: 0.05).",
 )
 @option("--tolerance", type=ERROR, help="An error without practical importance, such as 0.02.")
@@ -484,7 +485,7 @@ def monitor(ctx: click.Context, /, **params: Any) -> None:
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 an alarm.
     """  # noqa: D301
-    options = CommandOptions(**params)
+    options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_monitor(ctx, options))
     from calibrant.cli import watching
 
@@ -520,8 +521,11 @@ def _run(
 @contextmanager
 def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     """On errors about data, print one line and exit with their status."""
+    from calibrant.files.local import Conversion, converting
+
     try:
-        yield
+        with converting(Conversion(options.encoding, options.sheet)):
+            yield
     except Exception as error:
         from calibrant.cli.errors import message
 
@@ -558,9 +562,10 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
 )
 @shared.logits
 @option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
+@shared.stored
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.pass_context
-def apply(ctx: click.Context, /, **params: Any) -> None:
+def apply(ctx: click.Context, /, encoding: str | None, sheet: str | None, **params: Any) -> None:
     """Apply a MAP of scores to FILE, and write its rows with one more column.
 
     \b
@@ -570,7 +575,7 @@ def apply(ctx: click.Context, /, **params: Any) -> None:
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
     shared.check(ctx)
-    with _failing(ctx, CommandOptions()):
+    with _failing(ctx, CommandOptions(encoding=encoding, sheet=sheet)):
         from calibrant.cli import loading
 
         loading.apply(**params)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from calibrant.cli import console
-from calibrant.cli.parameters import starting
+from calibrant.cli.parameters import share_in, starting
 from calibrant.errors import CalibrantError, nearest, quoted
 from calibrant.runtime.dataclass import dataclass
 
@@ -46,7 +46,7 @@ OF_GROUPS: Final = "groups.any("
 
 _PATTERN: Final = re.compile(
     r"\s*(?P<groups>groups\.any\(\s*)?(?P<name>\w+)(\.(?P<field>\w+))?"
-    r"\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<bound>[-+.\w]+)\s*(?(groups)\)\s*)"
+    r"\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<bound>[-+.\w]+(?:\s*%)?)\s*(?(groups)\)\s*)"
 )
 
 #: The numbers of an estimate that a condition may be about; the first needs no name.
@@ -124,7 +124,7 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
         if problem:
             self.fail(problem, param, ctx)
         name, field, sign = match["name"], match["field"] or FIELDS[0], match["sign"]
-        return Condition(value.strip(), name, field, sign, float(match["bound"]), match["groups"] is not None)
+        return Condition(value.strip(), name, field, sign, share_in(match["bound"]), match["groups"] is not None)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Propose the beginnings of conditions: each measure with > and <; after its dot its numbers."""
@@ -156,7 +156,7 @@ class ConditionType(click.ParamType):  # type: ignore[type-arg,unused-ignore] # 
         if field is None and name == TEST:
             return "'test' is not a number; write 'test.p_value < 0.01'"
         try:
-            is_number = not math.isnan(float(bound))  # no comparison with NaN holds
+            is_number = not math.isnan(share_in(bound))  # no comparison with NaN holds
         except ValueError:
             is_number = False
         return "" if is_number else f"{quoted(bound)} is not a number; write '{name} {match['sign']} 0.05'"
@@ -357,7 +357,7 @@ def _number(condition: Condition, part: Any) -> float:
 def _reason(condition: Condition, part: Any) -> str:
     """Return why a report or a group does not have the number of a condition."""
     if condition.measure == TEST:
-        return str(part.flag) if condition.of_groups else "there is no test"
+        return str(part.flag) if condition.of_groups else "a test is missing"
     estimate = part[condition.measure]
     return str(estimate.details.get("reason", estimate.method))
 

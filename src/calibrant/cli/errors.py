@@ -19,11 +19,11 @@ from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
 from calibrant.files.column_options import Unnamed
+from calibrant.files.column_readings import best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
-from calibrant.files.hints import candidates_in, unusable_values, values_of
+from calibrant.files.hints import candidates_in, unusable_values, values_of, written_in
 from calibrant.files.loaded import BadRows
 from calibrant.files.paths import expand
-from calibrant.files.roles import best_pair, predicted_beside
 from calibrant.files.sql import sql_name, where_option
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 #: If less than this share of the outcomes is 0 or 1, the column is wrong, not its rows.
 _FEW: Final = 0.5
+_SHARE: Final = re.compile(r"\(?\s*(\w+)\s*/\s*(\w+)\s*\)?")  # of two columns
 _LISTED: Final = 20  # labels or values that a message lists
 _ARRAYS: Final = (".npz", ".npy")
 
@@ -88,7 +89,10 @@ class _OfFiles:
     def message(self, error: FileError) -> str:
         """Return the error with the command to type, and with all values of its columns that cannot be used."""
         text, is_whole = str(error), False
-        if isinstance(error, BadTarget):
+        written = self.for_written(error.path) if error.fault is FileFault.VALUE else ""
+        if written:
+            text = f"{error.path}: {error.problem}; {written}"
+        elif isinstance(error, BadTarget):
             held = values_of([error.path], error.column, self.options)
             is_missing = set(held.unusable) <= set(held.missing)
             is_whole = not is_missing or len(held.missing) > 1
@@ -100,7 +104,7 @@ class _OfFiles:
                 got = f"column {quoted(error.column)}: expected outcomes 0 or 1, got {_listing(held)}"
                 text = f"{error.path}: {got}; {remedy}"
         elif isinstance(error, Unnamed) and error.readings:
-            cases = [f"{each.case}, type: {command_line(self.ctx, each.options)}" for each in error.readings]
+            cases = [f"{each.case}, type: {command_line(self.ctx, each.words)}" for each in error.readings]
             text = "; ".join([f"{error.path}: {error.problem}", error.words, *cases])
         elif error.options:
             text = f"{error.path}: {error.problem}; {error.remedy}: {command_line(self.ctx, error.options)}"
@@ -151,7 +155,7 @@ class _OfFiles:
         option, value = ("--probs", options.probs) if options.probs else ("--scores", options.scores)
         if not value or not os.path.isfile(value) or error.fault in (FileFault.UNREADABLE, FileFault.VALUE):
             return ""
-        other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the shell's other files
+        other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the other files
         common = os.path.commonprefix([value, *other_files])  # noqa: RUF071 - characters, as in a pattern
         prefix = common if other_files else re.sub(r"[^_]*$", "", value)
         return f"; {quoted(value)} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
@@ -161,8 +165,24 @@ class _OfFiles:
         target = ["--target"] if self.options.target is not None else []
         return command_line(self.ctx, words, ["--labels", "--class-names", *target] if "--outcome" in words else [])
 
+    def for_written(self, path: str) -> str:
+        """Return what to type if the numbers of the scores are written as something else than plain fractions."""
+        if path.lower().endswith(_ARRAYS) or self.options.engine == "spark" or self.options.logits:
+            return ""
+        words = written_in(path, self.options)
+        kinds = {"--percent": "percentages", "--odds": "odds", "--decimal-comma": "numbers with a decimal comma"}
+        kind = next((kind for option, kind in kinds.items() if option in words), "")
+        if not kind:
+            return ""
+        comma = " with a decimal comma" if "--decimal-comma" in words and "comma" not in kind else ""
+        return f"if the scores are {kind}{comma}, type: {self.typed(*words)}"
+
     def for_outcomes(self, held: Held, paths: Sequence[str], column: str, score: str) -> str:
         """Return what to type where the column of outcomes holds something else than 0 and 1."""
+        if counts := _SHARE.fullmatch(column):
+            words = f"if a row counts {quoted(counts[1])} of {quoted(counts[2])} trials"
+            typed = command_line(self.ctx, ("--events", counts[1], "--trials", counts[2]), ["--outcome"])
+            return f"{words}, type: {typed}"
         choice = _proposal(held, self.options)
         if choice is None:
             seen = candidates_in(paths[0])
@@ -224,6 +244,8 @@ class _OfRows(_OfFiles):
         if error.fault is Fault.PROBABILITIES_AS_LOGITS and not self.options.logits:
             return "the name of the array suggests logits; if it holds probabilities, rename it to probs"
         remedy = None
+        if error.argument.startswith(("probs", "targets")) and (written := self.for_written(self.rows.paths[0])):
+            return written
         if error.argument == "targets" and self.rows.targets.ndim == 1:
             remedy = self._for_labels(error)
         elif error.argument == "probs" and not self.widths and error.facts.mistake in MAY_BE_LOGITS:
@@ -379,6 +401,10 @@ _UNKNOWN: Final = re.findall(
 )
 
 
+#: Words for a game that nobody wins: neither the event nor its absence.
+_TIES: Final = ("0.5", "tie", "tied", "draw", "drawn", "push", "half", "remis", "unentschieden", "nul", "empate")
+
+
 def _listing(held: Held, labels: Sequence[str] = ()) -> str:
     """Return the values that are not outcomes, or none of the labels, with the numbers of their rows."""
     wrong = {text: count for text, count in held.counts.items() if text not in labels} if labels else held.unusable
@@ -410,10 +436,10 @@ def _proposal(held: Held, options: CommandOptions) -> tuple[str, tuple[str, ...]
     by_word: dict[str, list[str]] = {}
     for text in held.present:
         by_word.setdefault(f"{float(text):g}" if _is_number(text) else text.strip().casefold(), []).append(text)
-    pair = _pair_among(list(by_word))
+    pair = _pair_among([word for word in by_word if word not in _TIES])
     if pair is not None:
         rest = [word for word in by_word if word not in pair]
-        if all(word in _UNKNOWN or (_is_number(word) and not _is_number(pair[1])) for word in rest):
+        if all(word in (*_UNKNOWN, *_TIES) or (_is_number(word) and not _is_number(pair[1])) for word in rest):
             return _of_pair([by_word[word] for word in pair], bool(rest), held, options)
     event = _event_among(list(by_word))
     return None if event is None else _of_event(by_word[event], held, options)
@@ -454,13 +480,23 @@ def _of_pair(
     """Return how to name two labels, the event second, without the rows of unknown outcomes."""
     texts = [text for side in pair for text in side]
     where = _where(held.is_among(texts), options) if has_others or held.missing else ()
-    others = sum(held.counts.values()) - sum(held.counts[text] for text in texts)
-    left_out = f" and the rows of unknown outcome ({others:,}) are left out" if where else ""
-    words = f"if {shown(pair[1][0])} is the event{left_out}"
+    start, left_out = _other_outcomes(held, texts)
+    words = f"{start}if {shown(pair[1][0])} is the event" + (left_out if where else "")
     if len(texts) == 2 and all(map(_is_label, texts)):
         return words, ("--labels", ",".join(text.removesuffix(".0") for text in texts), *where)
     event = held.equals(pair[1][0]) if len(pair[1]) == 1 else held.is_among(pair[1])
     return words, ("--outcome", event, *where)
+
+
+def _other_outcomes(held: Held, texts: Sequence[str]) -> tuple[str, str]:
+    """Return what else can be done about ties, and which rows are left out if two labels are kept."""
+    others = sum(held.counts.values()) - sum(held.counts[text] for text in texts)
+    ties = sum(count for text, count in held.counts.items() if text and text.strip().casefold() in _TIES)
+    if not ties:
+        return "", f" and the rows of unknown outcome ({others:,}) are left out"
+    what = "ties" if ties == others else "ties and rows of unknown outcome"
+    start = "for ties as a class of their own, pass the probabilities of all results with --probs; "
+    return start, f" and the {what} ({others:,}) are left out"
 
 
 def _where(condition: str, options: CommandOptions) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from calibrant.cli.parameters import label
 from calibrant.errors import FileError, InputError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.column_options import Options
+from calibrant.files.column_words import role_of
 from calibrant.files.loaded import (
     BadRows,
     FileDecisionModels,
@@ -35,7 +36,6 @@ from calibrant.files.logs import is_log, models_of, patterns_of_folders
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
 from calibrant.files.reading import read_models, read_predictions
-from calibrant.files.roles import role_of
 from calibrant.files.sketches import is_sketch_file, read_sketches
 from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
@@ -370,7 +370,7 @@ def recalibrate(
 def certify(
     predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
 ) -> ThresholdResult | QuestionThresholds:
-    """Return the certified threshold, those of both decisions, or those of the questions of a log."""
+    """Return the certified threshold, two thresholds for both decisions, or the thresholds of a log's questions."""
     from calibrant.thresholds import certify_threshold, certify_two_sided
 
     max_risk = _MAX_RISK if options.max_risk is None else options.max_risk

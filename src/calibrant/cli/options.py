@@ -23,6 +23,7 @@ from calibrant.cli.parameters import (
     NATURAL,
     SHARE,
     Among,
+    Checked,
     ClassNames,
     ColumnName,
     FileName,
@@ -36,6 +37,7 @@ from calibrant.cli.parameters import (
 from calibrant.cli.usage import CONFIGURED_BY, FAULTS, Argument, Configured, Option, together
 from calibrant.errors import quoted
 from calibrant.files.column_options import Options
+from calibrant.files.encodings import is_encoding
 from calibrant.render.words import shown
 from calibrant.runtime.dataclass import dataclass
 
@@ -141,10 +143,16 @@ class CommandOptions(Options):
     yes: str | None = None
     stated: bool = False
 
+    @classmethod
+    def of(cls, **params: Any) -> CommandOptions:
+        """Return the values of click's parameters; numbers of trials are frequency weights."""
+        counts = {"weights_are": "frequency"} if params.get("trials") and params["weights_are"] is None else {}
+        return cls(**{**params, **counts})
+
     @property
     def is_long(self) -> bool:
         """Whether ``--by`` of ``compare`` names the model of each row, because one file has the rows of all models."""
-        one_file = len(self.files) == 1 and not has_magic(self.files[0])
+        one_file = len(self.files) == 1 and not _may_be_several(self.files[0])
         return one_file and bool(self.by) and self.scores is None and self.baseline is None
 
     @property
@@ -244,9 +252,29 @@ rows = declared(
         help="The time zone for SQL and groups, such as Europe/Berlin.",
     ),
 )
+stored = declared(
+    option(
+        "--encoding",
+        type=Checked(
+            "name",
+            lambda name: "" if is_encoding(name) else f"{quoted(name)}; name an encoding, such as cp1252 or utf-16",
+        ),
+        help="The encoding of text files that are not UTF-8, such as cp1252 (Windows) or utf-16.",
+    ),
+    option("--sheet", metavar="NAME", help="The sheet to read, if a workbook has several."),
+)
 numbers = declared(
     option("--percent", is_flag=True, help="Read the probabilities as percentages, such as 85 or '85%'."),
     option("--decimal-comma", is_flag=True, help="Read a comma as the decimal point, such as in 0,85."),
+    option(
+        "--odds",
+        metavar="FORM",
+        type=click.Choice(("decimal", "american")),
+        help="Read --probs as odds, decimal (1.85) or american (-118), and normalise 1 / odds over the classes.",
+    ),
+    option("--events", type=COLUMN, help="The column of the number of events, if a row counts several, with --trials."),
+    option("--trials", type=COLUMN, help="The column of the number of trials of which --events counts the events."),
+    stored,
 )
 one_event = option(
     "--notion",
@@ -398,6 +426,7 @@ def _owners(ctx: click.Context) -> dict[Identity, str]:
             owners |= dict.fromkeys(_numbers(0), "standard input")
         else:
             paths = glob(name, recursive=True) if has_magic(name) and not os.path.exists(name) else [name]
+            paths += [os.path.join(root, file) for root, _, files in os.walk(name) for file in files]  # of a folder
             owners |= {identity: label(param) for path in paths for identity in _identities(path)}
     return owners
 
@@ -458,8 +487,14 @@ def _of_spark(options: CommandOptions) -> Iterator[Problem]:
     """Yield the options that Spark has not."""
     if options.exact:
         yield "--exact keeps the rows in this process, but --engine spark does not; pass only one of the two options"
-    others = {"--targets": options.targets_file, "--logits": options.logits, "--keep-going": options.keep_going}
-    for option in _given({**others, "--decimal-comma": options.decimal_comma}):
+    others: dict[str, Any] = {
+        "--targets": options.targets_file,
+        "--logits": options.logits,
+        "--keep-going": options.keep_going,
+    }
+    others |= {"--odds": options.odds, "--events": options.events}
+    others |= {"--decimal-comma": options.decimal_comma, "--encoding": options.encoding, "--sheet": options.sheet}
+    for option in _given(others):
         yield f"{option} is not available with --engine spark; pass only one of the two options"
     if options.notion == "multilabel":
         remedy = "report on each label with --score and --outcome"
@@ -560,13 +595,18 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
             yield f"--scores is for models in one file, but {option} is for separate files; pass only one of the two"
         if options.own_outcomes is not None:
             yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
-    elif not options.baseline and len(options.files) == 1 and not has_magic(options.files[0]) and not options.by:
+    elif not options.baseline and len(options.files) == 1 and not _may_be_several(options.files[0]) and not options.by:
         yield single_file(options)
     if options.is_long and not options.on:
         if options.paired and not options.clusters:
             yield "--paired needs the clusters that pair the models; pass --cluster too, such as --cluster question_id"
         if options.own_outcomes is False:
             yield "--same-outcomes needs rows that are paired; pass --on too, such as --on question_id"
+
+
+def _may_be_several(name: str) -> bool:
+    """Whether a name may stand for several files: a pattern, or a folder."""
+    return has_magic(name) or os.path.isdir(name)
 
 
 def _given(values: Mapping[str, Any]) -> list[str]:
@@ -607,8 +647,22 @@ def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
         yield "--by-values works only with --by; pass --by too"
     if options.labels and options.class_names:
         yield "--labels and --class-names both name the classes; pass only one of the two options"
-    if options.logits and options.percent:
-        yield "--logits and --percent exclude each other; pass only one of the two options"
+    yield from _of_numbers(options)
+
+
+def _of_numbers(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options that say how numbers are written: as logits, per cents, odds or counts."""
+    written = _given({"--logits": options.logits, "--percent": options.percent, "--odds": options.odds})
+    if len(written) > 1:
+        yield f"{' and '.join(written)} exclude each other; pass only one of them"
+    if (options.events is None) != (options.trials is None):
+        yield "--events and --trials belong together; pass both"
+    elif options.events is not None:
+        others = {"--outcome": options.outcome, "--target": options.target, "--weight": options.weight}
+        for option in _given({**others, "--probs": options.probs, "--on": options.on}):
+            yield f"{option} does not work with --events and --trials, which count outcomes; leave it out"
+        if options.weights_are == "sampling":
+            yield "--events and --trials are counts, not sampling weights; leave --weights-are out"
 
 
 def _is_faulty(ctx: click.Context, *names: str) -> bool:

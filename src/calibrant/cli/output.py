@@ -87,7 +87,7 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     if isinstance(result, Report) and len(names) == len(predictions.omitted):
         readable = replace(result, omitted=names)
 
-    title = options.title or _title([Path(path).name for path in predictions.paths])
+    title = options.title or _title([Path(path).name for path in predictions.paths], options.files)
     contents: dict[str, Callable[[], bytes]] = {
         "sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
         "json": lambda: _json(
@@ -100,7 +100,7 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     def text() -> str:
         used = "; ".join(filter(None, (predictions.described(), predictions.protocol, str(options.config or ""))))
         document = result._document(source, complete=options.all_measures)
-        return _text(document, title=_title(predictions.paths), used=used)
+        return _text(document, title=_title(predictions.paths, options.files), used=used)
 
     failures = _write_all(contents, text, options)
     if not options.quiet:
@@ -303,6 +303,8 @@ def _event(result: Result | Monitor, predictions: FileRead, options: CommandOpti
     if "targets" not in predictions.sources:  # a yes-no question of a decision log
         return column
     labels = options.labels or ()
+    if options.trials is not None:
+        return f"{column} of {options.trials}"
     if not labels and re.search("[=<>(]", column):  # a condition in SQL
         return column
     return f"{column} = {labels[1] if len(labels) == 2 else 1}"
@@ -315,6 +317,7 @@ def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     names = {"--by": options.by[0], "--score": options.score, "--probs": options.probs}
     names |= {"--outcome": options.outcome, "--target": options.target, "--where": options.where}
     names |= {"--weight": options.weight, "--weights-are": options.weights_are}
+    names |= {"--encoding": options.encoding, "--sheet": options.sheet}
     flags = {"--logits": options.logits, "--percent": options.percent, "--decimal-comma": options.decimal_comma}
     named = [part for option, name in names.items() if name is not None for part in (option, name)]
     named += [part for name in options.clusters for part in ("--cluster", name)]
@@ -479,7 +482,13 @@ def warn(predictions: FileRead) -> None:
             console.tell(f"  {path}: {reason}")
 
 
-def _title(paths: Sequence[str]) -> str:
+def _title(paths: Sequence[str], named: Sequence[str]) -> str:
+    """Return the names of the files that were read; of a folder, the pattern of all files below it."""
+    if len(named) == 1 and len(paths) > 1 and os.path.isdir(named[0]):
+        from calibrant.files.paths import ending_of
+
+        endings = {ending_of(path) for path in paths}
+        return f"{os.path.join(named[0], '**', '*')}{endings.pop() if len(endings) == 1 else ''} ({len(paths)} files)"
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} files)"
 
 

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -32,7 +33,7 @@ def label(param: click.Parameter) -> str:
 
 
 class Checked(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
-    """Values of one of click's types without a problem; ``missing`` says what to pass if there is no value."""
+    """Values of one of click's types without a problem; ``missing`` says what to pass if a value is missing."""
 
     def __init__(
         self,
@@ -71,19 +72,58 @@ def whole(is_valid: Callable[[int], bool], remedy: str, got: str = "{}", name: s
     return Checked(name, lambda n: "" if is_valid(n) else f"{got.format(exact_number(n))}; {remedy}", base=click.INT)
 
 
-def real(is_valid: Callable[[float], bool], remedy: str, name: str = "float") -> Checked:
+def real(
+    is_valid: Callable[[float], bool],
+    remedy: str,
+    name: str = "float",
+    base: click.ParamType[Any] = click.FLOAT,
+) -> Checked:
     """Return the type of numbers that are valid; the error of others says what to pass."""
-    return Checked(name, lambda x: "" if is_valid(x) else f"{exact_number(x)}; {remedy}", base=click.FLOAT)
+    return Checked(name, lambda x: "" if is_valid(x) else f"{exact_number(x)}; {remedy}", base=base)
+
+
+def share_in(text: str) -> float:
+    """Return the number of a text; of a percentage such as 5% its share, the double nearest to it.
+
+    It raises `ValueError` for a text without a number.
+    """
+    if not text.endswith("%"):
+        return float(text)
+    try:
+        return float(Decimal(text[:-1].strip()) / 100)
+    except ArithmeticError as error:
+        raise ValueError(text) from error
+
+
+class Share(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
+    """A share as a fraction, such as 0.05, or with a percent sign, such as 5%."""
+
+    name = "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the fraction."""
+        try:
+            return share_in(str(value).strip())
+        except ValueError:
+            self.fail(f"{quoted(str(value))} is not a number or a percentage", param, ctx)
+
+
+_SHARE: Final = Share()
+
+
+def share(is_valid: Callable[[float], bool], remedy: str, name: str = "float") -> Checked:
+    """Return the type of shares that are valid; the error of others says what to pass."""
+    return real(is_valid, remedy, name, _SHARE)
 
 
 def _problem_of_risk(risk: float) -> str:
-    example = f", such as {risk / 100:g}; {risk:g} % is {risk / 100:g}" if 1 <= risk <= 50 else ", such as 0.05"
+    example = f", such as {risk / 100:g} or {risk:g}%" if 1 <= risk <= 50 else ", such as 0.05 or 5%"
     return "" if 0 < risk <= 0.5 else f"{exact_number(risk)}; pass a share above 0 and up to 0.5{example}"
 
 
-SHARE: Final = real(lambda share: 0.5 <= share < 1, "pass a share from 0.5 to below 1, such as 0.95")
-ERROR: Final = real(lambda error: 0 < error < 1, "pass the largest acceptable error, such as 0.02", "error")
-RISK: Final = Checked("risk", _problem_of_risk, base=click.FLOAT)
+SHARE: Final = share(lambda level: 0.5 <= level < 1, "pass a share from 0.5 to below 1, such as 0.95 or 95%")
+ERROR: Final = share(lambda error: 0 < error < 1, "pass the largest acceptable error, such as 0.02 or 2%", "error")
+RISK: Final = Checked("risk", _problem_of_risk, base=_SHARE)
 NATURAL: Final = whole(lambda n: n >= 0, "pass 0 or more")
 POSITIVE: Final = whole(lambda n: n >= 1, "pass 1 or more")
 

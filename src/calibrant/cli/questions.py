@@ -12,6 +12,7 @@ from calibrant.errors import FileError, InputError, nearest, quoted
 from calibrant.files.decision_rows import IDS
 from calibrant.files.decisions import is_decision_log, read_files
 from calibrant.files.loaded import FileDecisionModels, FileDecisions
+from calibrant.files.local import is_workbook
 from calibrant.files.paths import expand
 from calibrant.inputs.decision_log import DecisionLog
 
@@ -117,6 +118,11 @@ def _listed(log: DecisionLog) -> str:
     return ", ".join(list(log)[:_LISTED]) + f" and {len(log) - _LISTED:,} more" * (len(log) > _LISTED)
 
 
+def _unused_sheet(options: CommandOptions) -> str | None:
+    """Return the sheet that is named though no file is a workbook: logs are not, but their labels may be."""
+    return None if is_workbook(options.truth_path or "") else options.sheet
+
+
 def _check(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that a log of decisions does not take."""
     if options.time is not None:
@@ -138,6 +144,9 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         "--ordered": options.ordered,
         "--percent": options.percent,
         "--decimal-comma": options.decimal_comma,
+        "--odds": options.odds,
+        "--events": options.events,
+        "--sheet": _unused_sheet(options),
         "--sketch": options.sketch_path,
         "--exact": options.exact,
         "--keep-going": options.keep_going,

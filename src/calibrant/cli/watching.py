@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from click.core import ParameterSource
 
 from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import FileError, nearest, quoted
 from calibrant.errors.wording import number
+from calibrant.files.column_values import number_in
+from calibrant.files.hints import first_values
 from calibrant.files.loaded import FileDecisions, FilePredictions, FileSketch
+from calibrant.files.paths import expand
+from calibrant.files.sketches import is_sketch_file
 from calibrant.files.sql import sql_name
 from calibrant.monitoring import Monitor, state
 from calibrant.results.envelope import of_file, parsed, read_bytes
@@ -25,6 +31,9 @@ if TYPE_CHECKING:
 
 #: The groups of a period, as SQL of a column.
 _PERIODS: Final = {"day": "strftime({}, '%Y-%m-%d')", "week": "week({})", "month": "month({})"}
+
+#: Whole numbers that are years.
+_YEARS: Final = range(1000, 3000)
 
 #: The settings that only a new state takes.
 _SETTINGS: Final = ("alpha", "tolerance", "tolerance_odds", "max_weight")
@@ -57,6 +66,8 @@ def _loaded(
     """Read the files. The periods of ``--time`` are groups, and an error about them is one about ``--time``."""
     if options.time is None:
         return loading.load(ctx, options, step)
+    if _are_years(ctx, options, options.time):
+        return loading.load(ctx, replace(options, by=(options.time,), by_values=True), step)
     periods = _PERIODS[options.every].format(sql_name(options.time))
     try:
         return loading.load(ctx, replace(options, by=(periods,)), step)
@@ -69,6 +80,21 @@ def _loaded(
             for text in (error.problem, error.remedy)
         )
         raise FileError(error.path, problem, remedy, error.options, error.fault, options.time) from None
+
+
+def _are_years(ctx: click.Context, options: CommandOptions, column: str) -> bool:
+    """Whether a column holds years, whole numbers of four digits, each of which is a period."""
+    path = expand(options.files)[0]
+    numbers = [] if is_sketch_file(path) else [number_in(cell) for cell in first_values(path, column)]
+    if not numbers or any(map(math.isnan, numbers)):
+        return False
+    if all(year.is_integer() and year in _YEARS for year in numbers):
+        if ctx.get_parameter_source("every") is ParameterSource.COMMANDLINE:
+            problem = f"--time {quoted(column)} contains years, but --every {options.every} needs dates"
+            raise FileError(path, problem, "leave --every out, so that each year is a period")
+        return True
+    problem = f"--time {quoted(column)} contains numbers such as {numbers[0]:g}, which are not dates or years"
+    raise FileError(path, problem, "name a column of dates, times, or years of four digits")
 
 
 def _updated(predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions) -> Monitor:

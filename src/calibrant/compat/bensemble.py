@@ -47,11 +47,9 @@ def negative_log_likelihood(probs: ArrayLike, targets: ArrayLike, eps: float = 1
     >>> round(negative_log_likelihood([[0.8, 0.2], [1.0, 0.0]], [0, 1]), 6)
     9.321912
     """
-    if isinstance(eps, bool) or not isinstance(eps, (int, float, np.integer, np.floating)) or not 0 <= eps < np.inf:
-        raise InputError("eps", "a finite number, 0 or larger", repr(eps), "leave eps out for the default 1e-8")
     predictions = _classes(probs, targets)
     read(predictions, "top-label", scoring=False)
-    return shifted_log_loss(own_probabilities(predictions), float(eps))
+    return shifted_log_loss(own_probabilities(predictions), eps)
 
 
 @in_terms({}, NO_OPTIONS)

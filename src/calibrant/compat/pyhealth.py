@@ -4,6 +4,8 @@ Uniform bins are right-closed, ((j-1)/M, j/M], with 0 in the first. Adaptive bin
 N % M of them one more. Numbers differ from PyHealth's for three reasons: the binary error evaluates class 1, as
 PyHealth's documentation says, and takes one-dimensional labels; tied scores on both sides of an adaptive boundary share
 their outcomes; edges are rounded to the type of the probabilities, so that 0.6 is on the edge 0.6 in float32 too.
+
+The three errors also have names in capitals, such as ``ECE_confidence_multiclass`` of PyHealth's documented example.
 """
 
 from __future__ import annotations
@@ -184,6 +186,12 @@ def brier_top1(prob: Any, label: Any) -> float:
         if as_predictions(prob, label).layout != "multiclass":
             raise InputError("probs", "shape (N, C)", "one column", "use calibrant.brier_score for one event")
         return top_label_brier_score(prob, label)
+
+
+#: The names in capitals: PyHealth's documented example calls ECE_confidence_multiclass.
+ECE_confidence_multiclass = ece_confidence_multiclass
+ECE_confidence_binary = ece_confidence_binary
+ECE_classwise = ece_classwise
 
 
 def _edges(bins: Any, adaptive: object) -> Float64s | None:

@@ -1,6 +1,6 @@
-"""Functions of confidences, predictions and labels, as a page on calibration metrics prints them.
+"""Functions of confidences, predictions and labels that many projects have copied.
 
-Uniform bins are right-closed, ((j-1)/M, j/M]; a confidence of 0, which the page's code drops, is in the first. Adaptive
+Uniform bins are right-closed, ((j-1)/M, j/M]; a confidence of 0, which the copied code drops, is in the first. Adaptive
 bins hold N // M rows each, and the last takes the rest, even if there are fewer rows than bins. Tied confidences on
 both sides of a boundary share their outcomes, so that the order of rows has no effect.
 """
@@ -8,22 +8,32 @@ both sides of a boundary share their outcomes, so that the order of rows has no 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, renaming
 from calibrant.errors.faults import Facts, Fault, Place
 from calibrant.errors.wording import NO_OPTIONS, in_terms
 from calibrant.inputs.conversion import as_array
-from calibrant.inputs.notions import Events, read
+from calibrant.inputs.notions import Events, own_probabilities, read
 from calibrant.inputs.predictions import as_predictions
+from calibrant.inputs.scores import shifted_log_loss
 from calibrant.measures import brier_score
 from calibrant.measures.binned import binned
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.table import ReliabilityTable
 
-__all__ = ["compute_adaptive_ece", "compute_brier_score", "compute_ece", "compute_mce"]
+__all__ = [
+    "compute_adaptive_ece",
+    "compute_brier_score",
+    "compute_calibration",
+    "compute_ece",
+    "compute_mce",
+    "compute_nll",
+]
+
+_LABELS: Final = replace(NO_OPTIONS, targets="labels", equal="np.asarray(labels) == {!r}")
 
 
 def compute_ece(
@@ -89,6 +99,91 @@ def compute_mce(confidences: Any, predictions: Any, labels: Any, n_bins: int = 1
     return binned.calibration_error(_bins(confidences, predictions, labels, n_bins), "max")
 
 
+def compute_calibration(true_labels: Any, pred_labels: Any, confidences: Any, num_bins: int = 10) -> dict[str, Any]:
+    """Return the numbers of a reliability diagram as NumPy arrays, which the copied code names ``bin_data``.
+
+    Functions that draw from this ``bin_data``, such as those of hollance/reliability-diagrams, need no change.
+
+    Parameters
+    ----------
+    true_labels, pred_labels : (N,) arrays
+        True and predicted classes, numbers or strings.
+    confidences : (N,) array
+        The probability of each predicted class, in [0, 1].
+    num_bins : int, default 10
+        The number of bins.
+
+    Returns
+    -------
+    dict
+        ``"accuracies"``, ``"confidences"`` and ``"counts"``, (num_bins,), of each bin, all 0 in an empty bin; the edges
+        ``"bins"``, (num_bins + 1,); ``"avg_accuracy"`` and ``"avg_confidence"`` of all rows;
+        ``"expected_calibration_error"``, as of `compute_ece`, and ``"max_calibration_error"``, as of `compute_mce`.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        As in `compute_ece`.
+
+    Examples
+    --------
+    >>> from calibrant.compat.triples import compute_calibration
+    >>> bin_data = compute_calibration([1, 0, 2], [1, 1, 2], [0.75, 0.75, 0.25], num_bins=2)
+    >>> bin_data["accuracies"], bin_data["counts"]
+    (array([1. , 0.5]), array([1, 2]))
+    >>> round(float(bin_data["expected_calibration_error"]), 12)
+    0.416666666667
+    """
+    with renaming(n_bins="num_bins", predictions="pred_labels", labels="true_labels"):
+        bins = _bins(confidences, pred_labels, true_labels, num_bins)
+    diagram = binned.diagram(bins, weighted=False)
+    filled = diagram.counts > 0
+    return {
+        "accuracies": np.where(filled, diagram.accuracies, 0.0),
+        "confidences": np.where(filled, diagram.confidences, 0.0),
+        "counts": diagram.counts,
+        "bins": diagram.edges,
+        "avg_accuracy": bins.positives.sum() / bins.total,
+        "avg_confidence": bins.score_sums.sum() / bins.total,
+        "expected_calibration_error": np.float64(binned.calibration_error(bins, "l1")),
+        "max_calibration_error": np.float64(binned.calibration_error(bins, "max")),
+    }
+
+
+def compute_nll(probs: ArrayLike, labels: Any, eps: float = 1e-12) -> float:
+    r"""Return the negative log-likelihood: the mean of :math:`-\log(p_y + \varepsilon)`, in nats.
+
+    With :math:`p_y` the probability of the true label. Lower is better. `calibrant.negative_log_likelihood` has no
+    shift and is infinite where an outcome had probability 0.
+
+    Parameters
+    ----------
+    probs, labels
+        As in `compute_brier_score`.
+    eps : float, default 1e-12
+        The shift added to each probability. Copied code has values from 1e-15 to 1e-5, or clips probabilities at eps.
+
+    Raises
+    ------
+    calibrant.errors.InputError
+        For invalid probabilities or labels, and for an eps below 0.
+
+    Examples
+    --------
+    >>> from calibrant.compat.triples import compute_nll
+    >>> round(compute_nll([[0.8, 0.2], [0.4, 0.6]], [0, 0]), 6), round(compute_nll([0.2, 0.6], [0, 0]), 6)
+    (0.569717, 0.569717)
+    """
+    with in_terms({"targets": "labels"}, _LABELS):
+        predictions = as_predictions(probs, labels)
+        if predictions.layout == "multiclass":
+            read(predictions, "top-label", scoring=False)
+            return shifted_log_loss(own_probabilities(predictions), eps)
+        events = read(predictions, "positive", scoring=False).events
+        scores = events.scores.astype(np.float64)
+        return shifted_log_loss(np.where(events.outcomes == 1, scores, 1 - scores), eps)
+
+
 def compute_brier_score(probs: ArrayLike, labels: Any) -> float:
     r"""Return the Brier score: the mean of :math:`\sum_k (p_k - [y = k])^2`, or of :math:`(p - y)^2` for one event.
 
@@ -111,8 +206,7 @@ def compute_brier_score(probs: ArrayLike, labels: Any) -> float:
     >>> round(compute_brier_score([[0.8, 0.2], [0.4, 0.6]], [0, 0]), 12)
     0.4
     """
-    terms = replace(NO_OPTIONS, targets="labels", equal="np.asarray(labels) == {!r}")
-    with in_terms({"targets": "labels"}, terms):
+    with in_terms({"targets": "labels"}, _LABELS):
         return brier_score(probs, labels)
 
 

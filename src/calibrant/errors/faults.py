@@ -51,6 +51,7 @@ class Mistake(Enum):
     NUMBER_TEXT = "numbers are stored as text"
     PERCENT = "probabilities are in percent"
     PERCENT_OR_CLASSES = "probabilities are in percent, or are predicted classes"
+    RANKS = "probabilities are whole numbers up to 10, such as deciles"
     ROUNDING = "probabilities exceed [0, 1] by rounding, or are logits"
     LOGITS = "logits are declared as probabilities"
     TARGET_COLUMN = "a column of the probabilities holds the targets"

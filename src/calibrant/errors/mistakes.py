@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from calibrant.errors.faults import Mistake, Suspicion
 
+#: Whole numbers up to this may be deciles or ranks, so they are not per cents.
+RANKS = 10
 _LOOK = 100_000  # entries that are read to learn what holds for most
 
 
@@ -171,8 +173,11 @@ def of_score(value: float) -> Suspicion:
     return Suspicion(Mistake.ROUNDING if -1e-3 <= value <= 1 + 1e-3 else Mistake.LOGITS)
 
 
-def look_percent(head: NDArray[np.float64], *, classes: bool) -> bool:
-    """Return whether all values lie in [0, 100], one is above 2, and rows of classes sum to 100."""
-    if not (np.isfinite(head).all() and head.min() >= 0 and 2 < head.max() <= 100):
-        return False
-    return not classes or bool(np.allclose(head.sum(axis=1), 100, atol=1))
+def of_large(head: NDArray[np.float64], *, classes: bool) -> Suspicion | None:
+    """Recognise per cents, which are 2 to 100, with rows of classes that sum to 100, and ranks, whole numbers to 10."""
+    if not (np.isfinite(head).all() and head.min() >= 0 and 1 < head.max() <= 100):
+        return None
+    if not classes and head.max() <= RANKS and np.array_equal(head, np.floor(head)):
+        return Suspicion(Mistake.RANKS)
+    is_percent = head.max() > 2 and (not classes or bool(np.allclose(head.sum(axis=1), 100, atol=1)))
+    return Suspicion(Mistake.PERCENT) if is_percent else None

@@ -158,6 +158,7 @@ def _of_scores(fault: Fault, facts: Facts, terms: Terms) -> str:
     remedies = {
         Mistake.PERCENT: terms.percent,
         Mistake.PERCENT_OR_CLASSES: f"{terms.percent} (if they are predicted classes, pass the probabilities instead)",
+        Mistake.RANKS: "whole numbers up to 10 may be ranks or deciles: pass the probabilities instead",
         Mistake.ROUNDING: f"{terms.rounding}, or {logits}",
     }
     return remedies.get(facts.mistake, logits) if facts.mistake else logits

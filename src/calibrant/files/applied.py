@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
 from calibrant.errors.wording import number
 from calibrant.files.column_options import ColumnSelection, NamedColumns, Options, in_words, listed
+from calibrant.files.column_words import USUAL
 from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
 from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
-from calibrant.files.roles import USUAL, select_probs
+from calibrant.files.roles import select_probs
 from calibrant.files.sources import table_of
 from calibrant.files.sql import identifier, literal, number_of
 from calibrant.results.writing import replacing
@@ -142,7 +143,7 @@ def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
 
 
 def _schema(schema: Any, header: Sequence[str]) -> Any:
-    """Return the schema of columns and new ones, with the names of a file and what else it says of its columns."""
+    """Return the schema of columns and new ones, with the names and the other metadata of a file's columns."""
     arrow = load("pyarrow", "to write files")
     fields = [field.with_name(name) for field, name in zip(schema, header, strict=False)]
     return arrow.schema(
@@ -186,7 +187,7 @@ def _batches(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterat
         for batch in table.batches(ColumnSelection(probs=table.columns)):
             yield batch, [batch.column(column) for column in columns]
         return
-    table.check_names()
+    table.check_names(table.columns)
     own = [identifier(name) for name in table.columns[: len(table.header)]]  # paths within structs come after them
     names = map(identifier, columns)
     numbers = [name if table.has_types else number_of(name, comma=comma) for name in names]
@@ -224,7 +225,7 @@ def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[
     """Return the scores of a column."""
     arrow = load("pyarrow", "to write files")
     try:
-        if arrow.types.is_run_end_encoded(scores.type):  # from which Arrow does not cast
+        if arrow.types.is_run_end_encoded(scores.type):  # Arrow does not cast these
             scores = load("pyarrow.compute", "to read runs").run_end_decode(scores)
         numbers = scores.cast(arrow.float64())
     except arrow.ArrowException as error:  # a text that is not a number, or a type that has none

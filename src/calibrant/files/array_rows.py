@@ -39,6 +39,7 @@ from calibrant.files.column_values import (
 )
 from calibrant.files.engine import FileTable
 from calibrant.files.local import load, located, reading
+from calibrant.files.odds import probabilities
 from calibrant.files.paths import kind_of
 from calibrant.files.roles import find
 from calibrant.files.sql import literal, where_option
@@ -57,10 +58,11 @@ def table_pieces(table: FileTable, selection: ColumnSelection) -> Generator[Piec
     with reading(table.path):
         for batch in table.batches(selection):
             columns = {name: batch.column(batch.schema.get_field_index(name)) for name in selection.used}
-            yield {
+            piece = {
                 argument: reader.column(argument, {name: columns[name] for name in names})
                 for argument, names in selection.names().items()
             }
+            yield piece if selection.odds is None else reader.of_odds(piece, selection.odds)
             reader.start += batch.num_rows
         reader.check_per_cents()
 
@@ -97,6 +99,18 @@ class _TableColumns:
                 problem = f"column {quoted(name)} holds lists, but {argument} also names other columns"
                 raise self._error(problem, "name only the column of lists", column=name)
         return np.stack(list(arrays.values()), axis=1)
+
+    def of_odds(self, piece: Piece, form: str) -> Piece:
+        """Return rows with the probabilities that odds imply."""
+        names, start = self._selection.names(), self.start
+        shares = {
+            argument: probabilities(
+                np.asarray(column), form, self._table.path, names[argument], lambda row: self._table.row_of(start + row)
+            )
+            for argument, column in piece.items()
+            if argument.startswith("probs")
+        }
+        return {**piece, **shares}
 
     def _are_labels(self, column: Any) -> bool:
         """Whether a column of targets holds labels: words or times, or single values where labels are asked for."""
@@ -290,7 +304,7 @@ class _TableColumns:
         problem = f"{place}: {shown(text)} is not {wanted}"
         if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):
             return self._error(problem, PERCENT_REMEDY, column=name)
-        if text.strip().endswith("%"):
+        if "%" in text:
             return self._error(problem, "write percentages as fractions, such as 0.85 instead of 85%", column=name)
         if not text.startswith("[") and name not in self._selection.targets and table.holds_text(name):
             problem = f"column {quoted(name)} holds text such as {shown(text)}, not numbers"

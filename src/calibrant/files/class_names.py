@@ -17,6 +17,9 @@ EVENTS: Final = tuple(
         """
         no/yes n/y false/true f/t 0/1 -1/1 loss/win lost/won lose/win l/w negative/positive neg/pos fail/pass
         failed/passed failure/success incorrect/correct wrong/right absent/present miss/hit
+        nein/ja falsch/richtig falsch/wahr niederlage/sieg verloren/gewonnen non/oui faux/vrai perdu/gagné no/sí no/si
+        falso/verdadero não/sim falso/verdadeiro falso/vero nee/ja nej/ja nei/ja ei/kyllä nie/tak ne/ano nem/igen
+        hayır/evet нет/да ложь/истина 否/是 错/对 いいえ/はい 아니오/예 không/có tidak/ya नहीं/हाँ لا/نعم
         """,
     )
 )
@@ -37,6 +40,12 @@ def event_of(labels: Sequence[str], score: str = "") -> str | None:
     named = [label for label, text in words.items() if text and f" {text} " in f" {' '.join(words_of(score))} "]
     event = max(named, key=len, default=usual)  # "no_disease", not the "disease" in it
     return event if usual in (None, event) else None
+
+
+def has_event(labels: Sequence[str]) -> bool:
+    """Whether two among several labels say that an event occurred, or did not: yes, no and unresolved."""
+    plain = {_plain(label) for label in labels}
+    return any(plain.issuperset(pair) for pair in EVENTS if pair[1].isalpha())
 
 
 def _usual_event(labels: Sequence[str]) -> str | None:

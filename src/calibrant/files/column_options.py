@@ -46,12 +46,17 @@ class Options:
     clusters: tuple[str, ...] = ()
     percent: bool = False
     decimal_comma: bool = False
+    odds: str | None = None
+    events: str | None = None
+    trials: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
     labels: tuple[str, ...] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names and patterns of columns."""
-        single = (self.score, self.outcome, self.probs, self.target, self.weight)
+        single = (self.score, self.outcome, self.probs, self.target, self.weight, self.events, self.trials)
         return (*filter(None, single), *self.models, *self.by, *self.clusters, *self.on)
 
 
@@ -63,7 +68,7 @@ class ColumnReading:
     """One way to read a file: the options that say it, and the case in which they are right.
 
     ``always`` is true where the case is said though no other reading is left, `is_named` where the name of the truth
-    says that it is one, and `sql` where an option holds an expression.
+    says that it is one, and `sql` where an option holds an expression. ``flags`` say how the numbers are written.
     """
 
     options: tuple[str, ...]
@@ -71,6 +76,12 @@ class ColumnReading:
     always: bool = False
     is_named: bool = True
     sql: bool = False
+    flags: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All that is to be typed."""
+        return (*self.options, *self.flags)
 
 
 class Unnamed(FileError):
@@ -86,7 +97,7 @@ class Unnamed(FileError):
     ) -> None:
         self.readings = readings
         self.words = remedy
-        cases = [f"{reading.case}: {shlex.join(reading.options)}" for reading in readings]
+        cases = [f"{reading.case}: {shlex.join(reading.words)}" for reading in readings]
         super().__init__(path, problem, "; ".join([remedy, *cases]), options)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -133,7 +144,8 @@ class ColumnSelection:
     cents. ``groups`` and ``clusters`` are columns, or expressions in SQL, whose values together name the group and the
     cluster of a row, and `keys` the row itself; a single target and a single column of ``probs`` may be expressions
     too. `cuts` are the numbers among the groups' columns that are cut. Groups of times with a zone are named by their
-    time in ``timezone``.
+    time in ``timezone``. ``odds`` is the form of odds in place of probabilities. With ``counts``, the targets are
+    numbers of events, and the weights those of the trials.
     """
 
     probs: tuple[str, ...] = ()
@@ -149,6 +161,8 @@ class ColumnSelection:
     keys: tuple[str, ...] = ()
     cuts: Mapping[str, Cuts] = field(default_factory=dict)
     percent: bool = False
+    odds: str | None = None
+    counts: bool = False
     timezone: str = "UTC"
 
     @property
@@ -176,7 +190,7 @@ class ColumnSelection:
         if self.cuts:
             groups = (f"{name} ({self.cuts[name]})" if name in self.cuts else name for name in self.groups)
             words["groups"] = ", ".join(groups)
-        unit = " in percent" if self.percent else ""
+        unit = " in percent" if self.percent else f" as {self.odds} odds" if self.odds else ""
         return {name: source + unit * name.startswith("probs") for name, source in words.items()}
 
 
@@ -222,6 +236,8 @@ class NamedColumns:
             "--score": (options.score,),
             "--outcome": (options.outcome,),
             "--weight": (options.weight,),
+            "--events": (options.events,),
+            "--trials": (options.trials,),
             "--by": options.by,
             "--cluster": options.clusters,
             "--on": options.on,
@@ -271,6 +287,8 @@ class NamedColumns:
 
     def targets(self, options: Options) -> tuple[str, ...] | None:
         """Return the columns of the targets; None where no option names them."""
+        if options.events is not None:
+            return (self.one("--events", options.events),)
         if options.outcome is not None:
             return (self.column_or_sql("--outcome", options.outcome),)
         return None if options.target is None else self.named("--target", options.target)

@@ -24,7 +24,7 @@ PERCENT_REMEDY = "pass --percent if the numbers are percentages"
 
 _LONGEST = 40  # characters of a cell that an error shows
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "missing"}
-_PER_CENT = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*%?")
+_PER_CENT = re.compile(r"%?\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*%?")
 
 
 class BadTarget(FileError):
@@ -226,7 +226,7 @@ def number_in(cell: Any) -> float:
 
 
 def fraction(text: str) -> float:
-    """Return what a text such as ``85%``, ``85 %`` or ``85`` says as a fraction; NaN where it says none in [0, 1]."""
+    """Return what a text such as ``85%``, ``85 %``, ``%85`` or ``85`` says as a fraction; NaN for others."""
     match = _PER_CENT.fullmatch(text.strip())
     number = float(match[1]) if match else math.nan
     return number / 100 if 0 <= number <= 100 else math.nan
@@ -234,7 +234,7 @@ def fraction(text: str) -> float:
 
 def is_signed(text: str) -> bool:
     """Whether a text is a percentage and says so."""
-    return text.strip().endswith("%") and not math.isnan(fraction(text))
+    return "%" in text and not math.isnan(fraction(text))
 
 
 @dataclass

@@ -9,15 +9,17 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import CalibrantError, FileError, meant, quoted
 from calibrant.files.column_options import ColumnSelection, listed
+from calibrant.files.encodings import not_utf8
 from calibrant.files.local import first_line, load, located
-from calibrant.files.paths import utf8_path
+from calibrant.files.paths import partitions_of, utf8_path
 from calibrant.files.sql import (
     NUMBERS,
     columns_of,
@@ -61,8 +63,8 @@ _BYTES_OF_A_THREAD = 100_000_000
 #: Nothing is fetched from the network.
 SETTINGS = dict.fromkeys(("autoinstall_known_extensions", "autoload_known_extensions"), "false")
 
-#: What has pyarrow filter batches (until DuckDB 2.0), for which NaN is not above all numbers as it is for DuckDB, and
-#: what reads the least and the largest value of a column, from which writers leave NaN out.
+#: What has pyarrow filter batches (until DuckDB 2.0), although only DuckDB sorts NaN above all numbers, and what reads
+#: the least and the largest value of a column, where writers leave NaN out.
 _BY_STATISTICS = ("compressed_materialization", "filter_pushdown", "join_filter_pushdown", "statistics_propagation")
 
 #: What a column of a type of the engine holds, in words.
@@ -164,8 +166,19 @@ class FileTable(ABC):
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the file's own columns, as they stand in the file."""
+        """The names of the file's own columns, unchanged."""
         return self.columns
+
+    @property
+    def repeated(self) -> frozenset[str]:
+        """The names that stand twice, which cannot be read."""
+        return frozenset(name for name, count in Counter(self.columns).items() if count > 1)
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """The columns in the file that can be read."""
+        repeated = self.repeated
+        return tuple(name for name in self.columns if name not in repeated)
 
     @abstractmethod
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
@@ -181,7 +194,7 @@ class FileTable(ABC):
 
     def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, whatever they hold; by default of all columns."""
-        first = next(iter(self.batches(ColumnSelection(probs=columns or self.columns))), None)
+        first = next(iter(self.batches(ColumnSelection(probs=columns or self.readable))), None)
         return {} if first is None else first.slice(0, rows).to_pydict()
 
     def row_of(self, index: int) -> int:
@@ -211,11 +224,40 @@ class EngineTable(FileTable):
         self.comma = False  # whether decimals have a comma
         self.casts: dict[str, str] = {}
         self._sql: dict[str, str] = {}  # of the user's own, with its options
-        self._paths: dict[str, str] = {}  # the columns within structs, with their SQL
+        self._paths: dict[str, str] = {}  # the columns within structs, and in the path, with their SQL
+        self.partitions: dict[str, str | None] = {}  #: the columns in the path, with their value
+
+    def add_partitions(self) -> None:
+        """Add the columns in the path to those of the file; a column of the file comes first."""
+        own = {name.lower() for name in self.columns}
+        self.partitions = {name: text for name, text in partitions_of(self.path).items() if name.lower() not in own}
+        self._paths |= {name: self.sql_of(text) for name, text in self.partitions.items()}
+        self.columns = (*self.columns, *self.partitions)
+
+    def sql_of(self, text: str | None) -> str:
+        """Return the SQL of a value in the path, with the type that it is written in."""
+        if text is None:
+            return "NULL"
+        if re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", text):
+            return text
+        with suppress(ValueError):
+            return f"DATE '{datetime.strptime(text, '%Y-%m-%d').date()}'"
+        return literal(text)
+
+    @property
+    def repeated(self) -> frozenset[str]:
+        """The names that stand twice in any case, which cannot be read: the engine would take one for the other."""
+        counts = Counter(name.lower() for name in self.columns)
+        return frozenset(name for name in self.columns if counts[name.lower()] > 1)
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """The columns in the file that can be read."""
+        return tuple(name for name in super().readable if name not in self.partitions)
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the file's own columns, as they stand in the file."""
+        """The names of the file's own columns, unchanged."""
         return tuple(name for name in self.columns if name not in self._paths)
 
     @abstractmethod
@@ -239,7 +281,7 @@ class EngineTable(FileTable):
 
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
         """Yield the used columns as Arrow record batches, in the order of the file's rows."""
-        self.check_names()
+        self.check_names(selection.used)
         self._check_sql(selection)
         if not self.learn(selection):
             return
@@ -290,7 +332,7 @@ class EngineTable(FileTable):
 
     def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, as text where the file has no types."""
-        columns = columns or self.columns
+        columns = columns or self.readable
         cells = self.ask(f"SELECT {', '.join(map(identifier, columns))} FROM {self.relation()} LIMIT {rows}")
         return dict(zip(columns, map(list, zip(*cells, strict=True)), strict=True)) if cells else {}
 
@@ -370,6 +412,7 @@ class EngineTable(FileTable):
         if refused is not None:
             raise FileError(self.path, f"{option} {quoted(sql)}: {refused[0]}", refused[1])
         columns = {name.lower() for name in self.columns}
+        self.check_names(columns_of(tree))
         for name in columns_of(tree):
             beginnings = itertools.accumulate(name.lower().split("."), "{}.{}".format)
             if columns.isdisjoint(beginnings):  # the engine would find more, such as rowid
@@ -399,16 +442,18 @@ class EngineTable(FileTable):
             self.path, problem, remedies.get(option, f"for several columns, pass {option} once for each column")
         )
 
-    def check_names(self) -> None:
-        """Reject names that differ only in case: DuckDB would take one column for the other."""
-        for name, count in Counter(column.lower() for column in self.columns).items():
-            if count > 1:
-                alike = ", ".join(repr(column) for column in self.columns if column.lower() == name)
-                raise FileError(
-                    self.path,
-                    f"has columns whose names differ only in upper and lower case: {alike}",
-                    "rename one of them",
-                )
+    def check_names(self, names: Collection[str]) -> None:
+        """Reject names that other columns have too, or that differ only in case."""
+        repeated = {name.lower() for name in self.repeated}
+        for name in map(str.lower, names):
+            if name in repeated:
+                alike = [column for column in self.columns if column.lower() == name]
+                if len(set(alike)) == 1:
+                    raise FileError(
+                        self.path, f"has {len(alike)} columns named {quoted(alike[0])}", "rename all but one"
+                    )
+                problem = "has columns whose names differ only in upper and lower case"
+                raise FileError(self.path, f"{problem}: {', '.join(map(repr, alike))}", "rename one of them")
 
     def _check_condition(self, connection: Any) -> None:
         """Reject a query that is not a condition: DuckDB would take a number other than 0 for true."""
@@ -455,9 +500,10 @@ class EngineTable(FileTable):
             return FileError(
                 self.path, problem, "give each row all its fields, and put a field with a separator in quotes"
             )
+        if "nvalid unicode" in text or "not utf-8 encoded" in text:
+            return not_utf8(self.path, located(self.path))
         if line:
             what = "an unclosed quotation mark" if "unterminated quote" in text else "a malformed row"
-            what = "bytes that are not UTF-8" if "nvalid unicode" in text else what
             return FileError(self.path, f"line {line[1]} holds {what}", "correct this line")
         if "state machine" in text:
             problem = "has a malformed row, with an unmatched quotation mark or mixed line endings"

@@ -14,13 +14,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import FileError, quoted
+from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.array_rows import array_names, rows_of
+from calibrant.files.column_kinds import ROWS, Candidates, first_look
 from calibrant.files.column_options import ColumnSelection, Options, are_logits
-from calibrant.files.column_values import fraction, is_missing, is_signed, number_in, shown
+from calibrant.files.column_readings import Readings
+from calibrant.files.column_values import fraction, is_missing, is_missing_cell, is_signed, number_in, shown
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.paths import kind_of
-from calibrant.files.roles import Candidates, first_look, select
+from calibrant.files.roles import select
 from calibrant.files.sources import table_of
 from calibrant.files.sql import literal, sql_name
 from calibrant.kernels.row_blocks import ROUNDING
@@ -230,7 +232,12 @@ def _columns_of_numbers(
     if selection is not None:
         target = selection.targets[0] if len(selection.targets) == 1 else None
         # Of several classes, and of lists of them, the outcomes are labels.
-        is_label = len(selection.probs) > 1 or options.target is not None or selection.class_names is not None
+        is_label = (
+            selection.counts
+            or len(selection.probs) > 1
+            or options.target is not None
+            or selection.class_names is not None
+        )
         return list(selection.probs), None if is_label else target, target
     scores = [name for name in options.models if name in columns]
     if not scores and score is not None:
@@ -318,6 +325,39 @@ def _unit_in_last_place(dtype: np.dtype[Any]) -> float:
     """Return the distance from 1 to the next number of a type, of doubles where it has no fractions."""
     kind = dtype if dtype.kind == "f" else np.float64
     return float(np.finfo(kind).eps)
+
+
+def first_values(path: str, column: str) -> list[Any]:
+    """Return the first values of a column, without the missing ones; none of a file or a column that cannot be read."""
+    try:
+        table = table_of(path, kind_of(path), None, options=Options(by=(column,)))
+        cells = table.head(ROWS, (column,)) if column in table.columns else {}
+    except CalibrantError:  # reading the file says what is wrong
+        return []
+    return [cell for cell in cells.get(column, ()) if not is_missing_cell(cell)]
+
+
+def written_in(path: str, options: Options) -> tuple[str, ...]:
+    """Return the options that say how the numbers of a file are written; empty if they are plain, or in doubt.
+
+    These are per cents, decimal commas and odds, with the labels of the targets if nothing else fits.
+    """
+    seen = candidates_in(path)
+    with suppress(FileError):
+        chosen = select(path, tuple(seen.cells), replace(options, by=(), clusters=(), on=(), weight=None))
+        target = chosen.targets[0] if len(chosen.targets) == 1 else None
+        if len(chosen.probs) == 1:
+            options = replace(options, score=chosen.probs[0], outcome=target, probs=None, target=None)
+        else:
+            options = replace(options, score=None, outcome=None, probs=",".join(chosen.probs), target=target)
+    found = Readings(seen, options)
+    for each in (found, found.of_percent()):
+        readings = [reading for reading in each.readings() if each.says_how(reading)]
+        if len(readings) == 1:
+            return readings[0].words
+        if readings:
+            return readings[0].flags
+    return ()
 
 
 def candidates_in(path: str) -> Candidates:

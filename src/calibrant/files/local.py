@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,8 +29,9 @@ from types import ModuleType
 from typing import IO, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing
+from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing, meant, quoted
 from calibrant.errors.exceptions import package_command
+from calibrant.files.encodings import not_utf8, recode
 from calibrant.files.sheet_reader import SECONDS, SHEETS
 from calibrant.inputs.memory import max_memory
 from calibrant.runtime.process import sweep, undone
@@ -49,6 +51,7 @@ _FIRST_STEP: Final = 1 << 15  # from the network, where a large piece may take l
 _LARGEST_STEP: Final = 1 << 23
 
 _WORKBOOK: Final = ".xlsx"
+_TEXTS: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 #: The program that reads workbooks.
 _READER: Final = os.path.join(os.path.dirname(__file__), "sheet_reader.py")
 
@@ -63,9 +66,21 @@ _BINARY: Final = {
 
 _copies: dict[str, str] = {}  # names, and where their copies are; removed at the end of the process
 _spooled: list[Any] = []  # the standard input that was copied
-_Version = tuple[int, int]  # the time and the size of a file
+_Version = tuple[int, int, str | None]  # the time and the size of a file, and the sheet or the encoding
 #: Files that are converted, and what was wrong with them.
 _converted: dict[str, tuple[_Version | None, CalibrantError | None]] = {}
+_sheets: dict[str, str] = {}  # the sheet of each workbook that was copied
+_recoded: dict[str, str] = {}  # the names of texts in other encodings, and their copies in UTF-8
+
+
+class Conversion(NamedTuple):
+    """How files are converted: the encoding of texts, and the sheet of workbooks."""
+
+    encoding: str | None = None
+    sheet: str | None = None
+
+
+_conversion = Conversion()  # of the command that runs, on all of its threads
 
 
 def located(name: str) -> str:
@@ -90,6 +105,8 @@ def reading(
         yield
     except (CalibrantError, GeneratorExit, MemoryError, ImportError):  # none of them is about the file
         raise
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, located(path)) from error
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryException":  # DuckDB's
             raise MemoryError from error
@@ -147,13 +164,13 @@ def spool() -> str:
         remedy = "pipe CSV or JSON lines into the command, such as: calibrant report - < predictions.csv"
         raise FileError(STANDARD_INPUT, "is a terminal", remedy)
     head = stream.read(_STEP)
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.decode(_conversion.encoding or "utf-8-sig", errors="replace").lstrip()
     if not text:
         raise FileError(STANDARD_INPUT, "is empty", "pipe CSV with a header, or JSON lines, into the command")
     for start, kind in _BINARY.items():
         if head.startswith(start):
             raise FileError(STANDARD_INPUT, f"is not text but {kind}", "write the data to a file, and name that file")
-    ending = ".jsonl" if text.startswith(b"{") else ".json" if text.startswith(b"[") else ".csv"
+    ending = ".jsonl" if text.startswith("{") else ".json" if text.startswith("[") else ".csv"
     copy = new_copy(ending)
     with open(copy, "xb") as target:
         target.write(head)
@@ -167,17 +184,18 @@ def spool() -> str:
 
 
 def original(path: str) -> str:
-    """Return where a file is that may have been converted: a file of this machine, or a copy from elsewhere."""
-    return path if os.path.exists(path) else located(path)
+    """Return where a file is that may have been converted: a file of this machine, or a copy."""
+    return _recoded.get(path) or (path if os.path.exists(path) else located(path))
 
 
-def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
+def stand_in(path: str, source: str, make: Callable[[], str | None], how: str | None = None) -> None:
     """Have the copy that ``make`` writes stand for a file; None: the file stands for itself.
 
-    A file that has not changed is not converted again. An error is kept for `check_bytes`, which raises it.
+    A file that has not changed is not converted again in the same way, ``how``. An error is kept for `check_bytes`,
+    which raises it.
     """
     status = os.stat(source)
-    version = status.st_mtime_ns, status.st_size
+    version = status.st_mtime_ns, status.st_size, how
     if _converted.get(path, (None,))[0] == version:
         return
     if source == path:
@@ -195,15 +213,50 @@ def stand_in(path: str, source: str, make: Callable[[], str | None]) -> None:
 # ---------------------------------------------------------------- workbooks
 
 
-def convert(path: str) -> None:
-    """Copy the only sheet of a workbook to a CSV, which `located` finds; `check_bytes` raises what went wrong.
+@contextlib.contextmanager
+def converting(conversion: Conversion) -> Iterator[None]:
+    """Have `convert` read texts in an encoding, and a sheet of workbooks, until the end of the context."""
+    global _conversion
+    before, _conversion = _conversion, conversion
+    try:
+        yield
+    finally:
+        _conversion = before
+        for path in list(_recoded):
+            for names in (_recoded, _copies, _converted):
+                names.pop(path, None)
 
-    The sheets of a workbook are not files of their own: if several have cells, that is an error.
+
+def convert(path: str) -> None:
+    """Copy a sheet of a workbook to a CSV, and a text to one in UTF-8: `located` finds the copy.
+
+    `check_bytes` raises what went wrong.
     """
-    source = original(path)
-    if not source.lower().endswith(_WORKBOOK) or not os.path.getsize(source):
-        return  # an empty file is an error of its own
-    stand_in(path, source, lambda: _to_csv(path, source))
+    source, (encoding, sheet) = original(path), _conversion
+    if not os.path.getsize(source):  # an error of its own
+        return
+    if is_workbook(source):
+        stand_in(path, source, lambda: _to_csv(path, source, sheet), sheet)
+    elif encoding is not None and is_text(source) and source not in _recoded.values():
+        stand_in(path, source, lambda: _to_utf8(path, source, encoding), encoding)
+
+
+def is_workbook(path: str) -> bool:
+    """Whether a name is that of a workbook."""
+    return path.lower().endswith(_WORKBOOK)
+
+
+def is_text(path: str) -> bool:
+    """Whether a name is that of a CSV or JSON, compressed or not."""
+    return path.lower().removesuffix(".gz").endswith(_TEXTS)
+
+
+def _to_utf8(path: str, source: str, encoding: str) -> str:
+    """Copy a text to one in UTF-8, and return its path."""
+    copy = new_copy(os.path.splitext(source.lower().removesuffix(".gz"))[1])
+    recode(path, source, copy, encoding)
+    _recoded[path] = copy
+    return copy
 
 
 def conversion_error(path: str) -> CalibrantError | None:
@@ -211,17 +264,23 @@ def conversion_error(path: str) -> CalibrantError | None:
     return _converted.get(path, (None, None))[1]
 
 
-def _to_csv(path: str, source: str) -> str:
-    """Copy the only sheet that has cells to a CSV, and return its path."""
+def _to_csv(path: str, source: str, sheet: str | None) -> str:
+    """Copy a sheet to a CSV, by default the only one that has cells, and return its path."""
     load("python_calamine", f"to read {os.path.basename(path)}", "excel")
     copy = new_copy(".csv")
-    filled = _read_apart(path, {"source": os.path.abspath(source), "copy": copy, "memory": max_memory()})
-    if len(filled) > 1:
-        remedy = "save the sheet with the predictions as a separate workbook or CSV file"
-        count = f"more than {SHEETS}" if len(filled) > SHEETS else str(len(filled))
-        raise FileError(path, f"has {count} sheets with cells: {', '.join(filled[:SHEETS])}", remedy)
+    asked = {"source": os.path.abspath(source), "copy": copy, "memory": max_memory(), "sheet": sheet}
+    filled = _read_apart(path, asked)
     if not filled:
         raise FileError(path, "has no filled cells", "write the predictions again, or leave the file out")
+    listed = ", ".join(filled[:SHEETS])
+    if sheet is not None and sheet not in filled:
+        remedy = f"{meant(sheet, filled)} the sheets with cells are {listed}".strip()
+        raise FileError(path, f"has no sheet {quoted(sheet)} with cells", remedy)
+    if sheet is None and len(filled) > 1:
+        count = f"more than {SHEETS}" if len(filled) > SHEETS else str(len(filled))
+        remedy = f"name the sheet with the predictions, such as --sheet {shlex.quote(filled[0])}"
+        raise FileError(path, f"has {count} sheets with cells: {listed}", remedy)
+    _sheets[path] = sheet or filled[0]
     return copy
 
 
@@ -384,7 +443,9 @@ def _patiently(url: str, work: Callable[[], Answer], progress: Callable[[], int]
 _BUILT_IN: Final = frozenset(("9", "10"))
 _QUOTED: Final = re.compile(r'"[^"]*"|\\.')  # what a format shows unchanged
 _STYLES: Final = "xl/styles.xml"
-_SHEET: Final = re.compile(r"xl/worksheets/[^/]+\.xml")
+_BOOK: Final = "xl/workbook.xml"
+_TARGETS: Final = "xl/_rels/workbook.xml.rels"
+_ID: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 
 
 class _Cell(NamedTuple):
@@ -399,17 +460,15 @@ def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> boo
 
     It raises `FileError` where it shows some of their numbers as per cents, and others not.
     """
-    if not path.lower().endswith(_WORKBOOK):
+    if not is_workbook(path):
         return False
     with reading(path), zipfile.ZipFile(original(path)) as archive:
         if _STYLES not in archive.namelist():
             return False
         with archive.open(_STYLES) as stream:
             styles = _percent_styles(stream)
-        cells: list[_Cell] = []
-        for sheet in filter(_SHEET.fullmatch, archive.namelist()):  # one of them has cells
-            with archive.open(sheet) as stream:
-                cells += _cells(stream, styles)
+        with archive.open(_file_of_sheet(archive, _sheets[path])) as stream:
+            cells = list(_cells(stream, styles))
     if not cells:
         return False
     left, top = min(cell.column for cell in cells), min(cell.row for cell in cells)
@@ -421,6 +480,15 @@ def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> boo
         problem = f"{formatted:,} cells of {', '.join(names)} are formatted as percent, but {others:,} are not"
         raise FileError(path, problem, "in the workbook, give all cells with probabilities the same format")
     return formatted > 0
+
+
+def _file_of_sheet(archive: zipfile.ZipFile, sheet: str) -> str:
+    """Return the file in a workbook that holds the cells of a sheet."""
+    with archive.open(_BOOK) as book, archive.open(_TARGETS) as relations:
+        sheets = {each.get("name"): each.get(_ID) for each in ElementTree.parse(book).iterfind(".//{*}sheet")}
+        targets = {each.get("Id"): each.get("Target", "") for each in ElementTree.parse(relations).getroot()}
+    target = targets[sheets[sheet]]
+    return target[1:] if target.startswith("/") else f"xl/{target}"
 
 
 def _percent_styles(stream: IO[bytes]) -> list[bool]:

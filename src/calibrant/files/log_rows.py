@@ -150,7 +150,7 @@ def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
     It raises `FileError` for what is not JSON, and an array that does not fit into memory.
     """
-    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+    with reading(path), open_text(path) as stream:
         yield from objects_in(path, enumerate(bounded_lines(stream), 1), stream)
 
 

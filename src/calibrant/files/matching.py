@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import FileError, quoted
+from calibrant.files.column_words import role_of
 from calibrant.files.loaded import FileModels, FilePredictions
 from calibrant.files.paths import ending_of
-from calibrant.files.roles import role_of
 from calibrant.inputs.group_rows import group_name
 from calibrant.table.cluster_labels import SEPARATOR
 

@@ -14,7 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from pathlib import PurePath
 from typing import Any
+from urllib.parse import unquote
 
 from calibrant.errors import FileError, FileFault, meant, quoted
 from calibrant.files.local import (
@@ -54,6 +56,8 @@ KINDS = {
     ".eval": "json",  # `read_logs` converts it
     ".cal": "sketch",
 }
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # in a folder's name
+
 #: What to do about other files, by their endings.
 ADVICE = {
     (".pkl", ".pickle", ".joblib"): (
@@ -122,7 +126,9 @@ def _filled(remedy: str, path: str) -> str:
 
 
 def expand(patterns: Sequence[str]) -> list[str]:
-    """Return the files that names and patterns stand for: patterns sorted, the order of the names kept.
+    """Return the files that names, patterns and folders stand for: these sorted, the order of the names kept.
+
+    A folder stands for all files below it that calibrant reads, which must be of one kind.
 
     The name of an existing file is not a pattern, so its brackets are literal. Standard input, workbooks and files
     on the network are copied first (`calibrant.files.local`).
@@ -133,7 +139,7 @@ def expand(patterns: Sequence[str]) -> list[str]:
         if pattern == "-":
             matching = [spool()]
         elif os.path.isdir(pattern):
-            raise FileError(pattern, "is a folder", _inside(pattern))
+            matching = _within(pattern)
         elif os.path.exists(located(pattern)):
             matching = [pattern]
         elif is_remote(pattern):
@@ -176,13 +182,31 @@ def check_bytes(path: str) -> None:
         raise FileError(path, "is empty (0 bytes)", remedy, fault=FileFault.EMPTY)
 
 
-def _inside(folder: str) -> str:
-    """Name the files of a folder by a pattern: of the kind that most of them are."""
-    endings = Counter(ending_of(entry.name) for entry in os.scandir(folder) if _is_file(entry))
-    del endings[""]
-    if not endings:
-        return "the folder has no file that calibrant can read; name files such as predictions.csv"
-    return f"name the files in the folder, such as '{os.path.join(folder, f'*{endings.most_common(1)[0][0]}')}'"
+def _within(folder: str) -> list[str]:
+    """Return the files of predictions below a folder, sorted; names that begin with ``.`` or ``_`` are not data."""
+    found: list[str] = []
+    for root, folders, names in os.walk(folder or "."):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        paths = (os.path.join(root, name) for name in names if name[0] not in "._" and ending_of(name))
+        found += filter(os.path.isfile, paths)
+    kinds = Counter(KINDS[ending_of(path)] for path in found)
+    if len(kinds) == 1:
+        return sorted(found)
+    if not kinds:
+        remedy = "name a file such as predictions.csv"
+        raise FileError(folder, "is a folder without a file that calibrant can read", remedy)
+    endings = Counter(map(ending_of, found)).most_common()
+    listed = ", ".join(f"{count:,} {ending}" for ending, count in endings)
+    problem = f"is a folder with files of several kinds ({listed})"
+    pattern = os.path.join(folder, "**", f"*{endings[0][0]}")
+    raise FileError(folder, problem, f"name the files of one kind, such as '{pattern}'")
+
+
+def partitions_of(path: str) -> dict[str, str | None]:
+    """Return the columns in the folders of a path, such as ``month=2026-01``, as Hive and Spark write partitions."""
+    parts = (part.partition("=") for part in PurePath(path).parts[:-1])
+    named = {unquote(name): unquote(value) for name, sign, value in parts if sign and name}
+    return {name: None if value == _NO_VALUE else value for name, value in named.items()}
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Copy the only filled sheet of a workbook to a CSV: the program of a process with a memory limit of its own.
+"""Copy one sheet of a workbook to a CSV: the program of a process with a memory limit of its own.
 
 A few bytes of a workbook may promise more cells than any memory holds, and its reader then ends the process. This file
 is run by its path and imports nothing of the package, so that the process starts at once.
@@ -24,10 +24,10 @@ def main() -> None:
     """Read what to copy from standard input; write the names of the filled sheets, or what is wrong."""
     asked = json.load(sys.stdin)
     sys.path[:] = asked["import_path"]
-    json.dump(_answer(asked["source"], asked["copy"], asked["memory"]), sys.stdout)
+    json.dump(_answer(asked["source"], asked["copy"], asked["memory"], asked["sheet"]), sys.stdout)
 
 
-def _answer(source: str, copy: str, memory: int) -> dict[str, Any]:
+def _answer(source: str, copy: str, memory: int, sheet: str | None) -> dict[str, Any]:
     try:
         import python_calamine
 
@@ -41,7 +41,7 @@ def _answer(source: str, copy: str, memory: int) -> dict[str, Any]:
             if damaged is not None:
                 return {"error": f"{damaged} differs from its checksum"}
             stream.seek(0)
-            return {"sheets": _copied(python_calamine.CalamineWorkbook.from_filelike(stream), copy)}
+            return {"sheets": _copied(python_calamine.CalamineWorkbook.from_filelike(stream), copy, sheet)}
     except BaseException as error:  # a panic of the reader is not an Exception
         if isinstance(error, MemoryError):
             return {"large": ""}
@@ -66,10 +66,10 @@ def _limit_memory(size: int) -> None:
             return
 
 
-def _copied(book: Any, copy: str) -> list[str]:
-    """Return the names of the filled sheets; write the first one to a CSV."""
-    filled = []
-    for name in book.sheet_names:
+def _copied(book: Any, copy: str, wanted: str | None) -> list[str]:
+    """Return the names of the filled sheets; write the wanted one, or the first one, to a CSV."""
+    filled: list[str] = []
+    for name in sorted(book.sheet_names, key=lambda name: name != wanted):  # the wanted one first
         sheet = book.get_sheet_by_name(name)
         if sheet.start is None or not sheet.height:
             continue

@@ -20,15 +20,19 @@ from calibrant.files.array_rows import (
     open_npz,
     table_pieces,
 )
+from calibrant.files.cluster_hints import Errors, cluster_hint, parts_of_ids
+from calibrant.files.column_kinds import ROWS, first_look
 from calibrant.files.column_options import ColumnSelection, Options, Unnamed, check_same
-from calibrant.files.column_values import Piece
+from calibrant.files.column_values import Piece, number_in
+from calibrant.files.counts import rows_of_counts
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.loaded import Omitted
-from calibrant.files.local import are_fractions, convert, located
+from calibrant.files.local import are_fractions, convert, is_text, is_workbook, located, original
 from calibrant.files.log_rows import dotted, first_object
 from calibrant.files.logs import check, log_columns, protocol, read_logs, with_defaults
-from calibrant.files.paths import check_bytes, expand, kind_of
-from calibrant.files.roles import ROWS, cluster_hint, find, first_look, parts_of_ids, select
+from calibrant.files.odds import implied
+from calibrant.files.paths import check_bytes, expand, kind_of, partitions_of
+from calibrant.files.roles import find, select
 from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable, StoredTable
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.runtime.dataclass import dataclass
@@ -37,6 +41,8 @@ _NO_OPTIONS = Options()
 
 #: Characters of a column's name or expression: the engine's time grows with the square of the parts of a path.
 _LONGEST_NAME = 5_000
+
+_TABLES = ("csv", "json", "parquet", "arrow")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,13 +77,18 @@ def _from_table(table: FileTable, selection: ColumnSelection) -> FileSource:
     dtypes = [table.dtype_of(name) for name in selection.probs]
     stored = [name for name in selection.probs if name in table.columns]
     fractions = selection.percent and are_fractions(table.path, table.columns, stored)
+
+    def pieces(asked: ColumnSelection) -> Generator[Piece, None, None]:
+        found = table_pieces(table, replace(asked, percent=False) if fractions else asked)
+        return rows_of_counts(found, asked, table.path, table.row_of) if asked.counts else found
+
     return FileSource(
         path=table.path,
         selection=selection,
         dtype=np.result_type(*(wide if selection.percent and dtype.kind != "f" else dtype for dtype in dtypes)),
-        pieces=lambda asked: table_pieces(table, replace(asked, percent=False) if fractions else asked),
-        rows=table.rows,
-        row_of=table.row_of,
+        pieces=pieces,
+        rows=None if table.rows is None else table.rows * (1 + selection.counts),
+        row_of=lambda index: table.row_of(index // (1 + selection.counts)),
         table=table,
     )
 
@@ -176,15 +187,31 @@ def open_sources(
     omitted = [Omitted(error.path, error.problem) for error in errors]
     first = sources[0].selection
     made = protocol([source.path for source in sources], first)
+    notes = {"protocol": made} if made else {}
+    if first.odds is not None:
+        notes |= _overround(sources[0], first.odds)
     return Opened(
         paths=paths,
         sources=sources,
         first=first,
-        notes={"protocol": made} if made else {},
+        notes=notes,
         omitted=omitted,
         where=options.where,
         repeated=_repeated_columns(sources[0]),
     )
+
+
+def _overround(source: FileSource, form: str) -> dict[str, str]:
+    """Return the columns of the odds in words, with how much the sum of 1 / odds exceeds 1 in the first rows."""
+    said, notes = source.selection.sources(), {}
+    for argument, names in source.selection.names().items():
+        if argument.startswith("probs") and len(names) > 1 and source.table is not None:
+            cells = source.table.head(ROWS, names)
+            odds = np.array([[number_in(cell) for cell in cells[name]] for name in names])
+            sums = implied(odds, form).sum(axis=0)
+            percent = f"{100 * (sums.mean() - 1):.1f} %"
+            notes[argument] = f"{said[argument]} (mean overround {percent} in the first {len(sums):,} rows)"
+    return notes
 
 
 def _check_options(path: str, kind: str, options: Options, targets_file: str | None) -> None:
@@ -199,13 +226,24 @@ def _check_options(path: str, kind: str, options: Options, targets_file: str | N
         raise FileError(
             path, "contains its own targets, but --targets names another file", "use --targets only with .npy files"
         )
-    if options.decimal_comma and kind not in ("csv", "json"):
-        raise FileError(
-            path, f"--decimal-comma is for text files, but a .{kind} file contains numbers", "leave --decimal-comma out"
-        )
-    if options.where is not None and kind in ("npy", "npz"):
-        problem = f"--where is not available for .{kind} files"
-        raise FileError(path, problem, "filter the arrays before you save them")
+    if options.encoding is not None and not is_text(located(path)):
+        raise FileError(path, "--encoding is for text files, but the file is not one", "leave --encoding out")
+    if options.sheet is not None and not is_workbook(original(path)):
+        raise FileError(path, "--sheet is for workbooks (.xlsx), but the file is not one", "leave --sheet out")
+    for option, value, kinds, problem, remedy in (
+        (
+            "--decimal-comma",
+            options.decimal_comma,
+            ("csv", "json"),
+            "is for text files, but a .{} file contains numbers",
+            "leave --decimal-comma out",
+        ),
+        ("--odds", options.odds, _TABLES, "is for tables, but a .{} file has arrays", "save a table"),
+        ("--events", options.events, _TABLES, "is for tables, but a .{} file has arrays", "save a table"),
+        ("--where", options.where, _TABLES, "is not available for .{} files", "filter the arrays before you save them"),
+    ):
+        if value and kind not in kinds:
+            raise FileError(path, f"{option} {problem.format(kind)}", remedy)
 
 
 def _check_array_options(path: str, options: Options) -> None:
@@ -310,12 +348,19 @@ def table_of(
         text.comma = options.decimal_comma
         return text
     stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
+    return stored if where is None and _is_plain(stored, options) else FilteredTable(stored, where, engines)
+
+
+def _is_plain(stored: StoredTable, options: Options) -> bool:
+    """Whether options name columns of a file alone: no SQL, nothing within structs, and nothing in its path."""
     sql = filter(None, (*options.by, *options.clusters, options.outcome, options.score))
-    plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
+    plain = all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
     names_probs = options.score is not None or options.probs is not None or bool(options.models)
     of_structs = any(name in asked for name in stored.structs for asked in options.columns)
-    plain = plain and not of_structs and (names_probs or not stored.structs)
-    return stored if plain else FilteredTable(stored, where, engines)
+    if partitions := partitions_of(stored.path):  # such a column, or a name that may be meant for one
+        unknown = (name for name in options.columns if name not in stored.columns)
+        plain = plain and not any(name in partitions or re.fullmatch(r"\w+", name) for name in unknown)
+    return plain and not of_structs and (names_probs or not stored.structs)
 
 
 # ---------------------------------------------------------------- looks at a file, for hints
@@ -329,6 +374,12 @@ def column_names(path: str) -> tuple[str, ...]:
     Exception
         Whatever the reader of a damaged file raises.
     """
+    own = _names_in(path)
+    return (*own, *(name for name in partitions_of(path) if name not in own)) if kind_of(path) != "npz" else own
+
+
+def _names_in(path: str) -> tuple[str, ...]:
+    """Return the names of the columns or arrays in a file."""
     kind = kind_of(path)
     convert(path)
     if kind in ("parquet", "arrow"):
@@ -349,13 +400,39 @@ def _repeated_columns(source: FileSource) -> tuple[tuple[str, ...], ...]:
     replaced.
     """
     selection, table = source.selection, source.table
-    taken = {*selection.probs, *selection.targets, *selection.keys, selection.weights}
+    taken = {*selection.probs, *selection.targets, *selection.keys, *selection.groups, selection.weights}
     try:
         if isinstance(table, StoredTable) and table.structs:
             table = FilteredTable(table, None)  # which has the columns within structs too
-        columns = array_names(source.path) if table is None else table.columns
+        columns = array_names(source.path) if table is None else table.readable
         names = tuple(name for name in parts_of_ids(columns) if name not in taken)
-        cells = {} if not names else first_rows(source.path, ROWS, names) if table is None else table.head(ROWS, names)
+        pair = (*selection.probs[:1], *selection.targets) if _is_of_one_event(selection, columns) else ()
+        asked = (*names, *pair)
+        cells = {} if not names else first_rows(source.path, ROWS, asked) if table is None else table.head(ROWS, asked)
     except CalibrantError:  # reading the file says what is wrong
         return ()
-    return cluster_hint(cells)
+    errors = _errors([cells.pop(name) for name in pair], selection) if pair and cells.keys() >= {*pair} else None
+    return cluster_hint(cells, errors)
+
+
+def _is_of_one_event(selection: ColumnSelection, columns: Sequence[str]) -> bool:
+    """Whether a column of scores and one of outcomes are read, and neither is an expression."""
+    widths = [len(names) for argument, names in selection.names().items() if argument.startswith("probs")]
+    named = {*selection.probs, *selection.targets} <= {*columns}
+    return widths[:1] == [1] and len(selection.targets) == 1 and named and not (selection.logits or selection.counts)
+
+
+def _errors(pair: Sequence[Sequence[Any]], selection: ColumnSelection) -> Errors | None:
+    """Return the scores minus the outcomes of rows; None if some are not numbers, or the outcomes not 0 and 1."""
+    labels = selection.spellings or ()
+    places = {label: float(place) for place, label in enumerate(labels)} if len(labels) == 2 else {}
+    scores = np.array([number_in(cell) for cell in pair[0]])
+    outcomes = np.array([places.get(str(cell), number_in(cell)) for cell in pair[1]])
+    known = ~np.isnan(scores)
+    if (
+        not known.any()
+        or not np.isin(outcomes[known], (0, 1)).all()
+        or not ((scores >= 0) & (scores <= 1))[known].all()
+    ):
+        return None
+    return Errors(scores - outcomes, outcomes)

@@ -245,7 +245,8 @@ class FilteredTable(EngineTable):
         super().__init__(stored.path, where, engines)
         self._stored = stored
         self._asked: dict[str, str] = {}  # the paths within structs that are used, with their SQL
-        self._streamed = self.columns = stored.columns
+        self.columns = stored.columns
+        self._streamed = self.readable
         self.dtypes = stored.dtypes
         if stored.structs:
             with reading(self.path), self.connection() as connection:
@@ -254,7 +255,9 @@ class FilteredTable(EngineTable):
             paths = self.paths_of(types)
             self._asked = {name: sql for name, (sql, _) in paths.items() if name not in self.columns}
             self.columns = (*self.columns, *self._asked)
-        self._paths = self._asked
+        self._paths = dict(self._asked)
+        self.add_partitions()
+        self._asked = dict(self._paths)
 
     def dtype_of(self, column: str) -> np.dtype[Any]:
         """Return what a column, or an expression, is read as."""
@@ -271,7 +274,8 @@ class FilteredTable(EngineTable):
         """Note the columns that are used: the others of an Arrow file are not read."""
         paths = [name for name in selection.used if name in self._paths]
         mentioned = {*selection.used, *self.mentioned(*self.own_sql(selection), *paths)}
-        self._streamed = tuple(name for name in self._stored.columns if name in mentioned)
+        self._streamed = tuple(name for name in self.readable if name in mentioned and name not in self._paths)
+        self._streamed = self._streamed or self.readable[:1]  # which say how many rows there are
         self._asked = {name: each for name, each in self._paths.items() if name in mentioned}
         return True
 

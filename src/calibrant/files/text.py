@@ -1,6 +1,6 @@
 """CSV and JSON lines: every cell that is read is checked, none is guessed.
 
-DuckDB reads them, and pyarrow a CSV of which only numbers are used, as long as it meets nothing else: it is faster, but
+DuckDB reads them, and pyarrow a CSV if only its numbers are used, as long as it meets nothing else: it is faster, but
 takes texts that DuckDB refuses, and has no casts of dates and lists, and none that gives null instead of an error.
 
 Two habits of DuckDB 1.5 and 2.0 shape the SQL. A CSV column declared as an integer rounds ``0.5`` to ``1`` without a
@@ -15,7 +15,6 @@ import json
 import os
 import re
 import threading
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -23,6 +22,7 @@ from typing import Any, Final
 
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.column_options import ColumnSelection
+from calibrant.files.encodings import not_utf8
 from calibrant.files.engine import Engines, EngineTable
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import (
@@ -67,7 +67,16 @@ class CsvTable(EngineTable):
         self._any = True
         self._is_plain = check_text(path, self._engines.check, LONGEST_LINE)
         self.columns = header(path)
-        self.check_names()
+        repeated = self.repeated
+        #: What the engine calls the columns of the file: one whose name stands twice has another name there.
+        self._names = tuple(
+            f"calibrant column {k}" if name in repeated else name for k, name in enumerate(self.columns)
+        )
+        self.add_partitions()
+
+    def sql_of(self, text: str | None) -> str:
+        """Return the SQL of a value in the path: text, as that of a cell."""
+        return "CAST(NULL AS VARCHAR)" if text is None else literal(text)
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -76,13 +85,14 @@ class CsvTable(EngineTable):
 
     def relation(self) -> str:
         """Return the SQL of the table: all text, but for the columns that a condition uses."""
-        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self._names)
         # Whatever the engine would otherwise detect from a sample is stated.
-        table = (
+        table = with_paths(
             f"read_csv({engine_path(self.path)}, auto_detect=false, header=true, "
             f"delim={literal(separator(self.path))}, columns={{{columns}}}, "
             "quote='\"', escape='\"', comment='', nullstr='', skip=0, "
-            "strict_mode=true, null_padding=false, ignore_errors=false, hive_partitioning=false)"
+            "strict_mode=true, null_padding=false, ignore_errors=false, hive_partitioning=false)",
+            self._paths,
         )
         if not self._types:
             return table
@@ -92,12 +102,13 @@ class CsvTable(EngineTable):
 
     def head(self, rows: int, columns: tuple[str, ...] | None = None) -> dict[str, list[Any]]:
         """Return the cells of the first rows at most, by column, as text; the engine would take long to start."""
-        width = len(self.columns)
+        width = len(self._names)
         with reading(self.path), open_text(self.path) as stream:
             lines = filter(None, csv.reader(bounded_lines(stream), delimiter=separator(self.path), strict=True))
             cells = [line if any(line[width:]) else line[:width] for line in islice(lines, 1, rows + 1)]
-            found = dict(zip(self.columns, zip(*cells, strict=True), strict=True)) if cells else {}
-        return {name: [cell or None for cell in found[name]] for name in columns or self.columns if found}
+            found = dict(zip(self._names, zip(*cells, strict=True), strict=True)) if cells else {}
+        found |= {name: (text,) * len(cells) for name, text in self.partitions.items()}
+        return {name: [cell or None for cell in found[name]] for name in columns or self.readable if cells}
 
     def text_of(self, column: str) -> str:
         """Return the SQL of the text of a cell."""
@@ -113,6 +124,7 @@ class CsvTable(EngineTable):
         At the first cell or line that it does not take, DuckDB reads the file again, and says what is wrong.
         """
         read = 0
+        self.check_names(selection.used)
         if self._is_plain and self._are_numbers(selection):
             with suppress(load("pyarrow", f"to read {os.path.basename(self.path)}").ArrowInvalid):
                 for batch in self._plain_batches(selection):
@@ -126,7 +138,7 @@ class CsvTable(EngineTable):
     def _are_numbers(self, selection: ColumnSelection) -> bool:
         """Whether columns alone are used, all of them as numbers."""
         is_text = self.comma or selection.percent or selection.labels or bool(self.used_names(selection))
-        return not (is_text or self.own_sql(selection))
+        return not (is_text or self.own_sql(selection) or self.partitions.keys() & {*selection.used})
 
     def _plain_batches(self, selection: ColumnSelection) -> Iterator[Any]:
         """Yield record batches by pyarrow, which raises `ArrowInvalid` where the text holds something else."""
@@ -134,7 +146,7 @@ class CsvTable(EngineTable):
         numbers = dict.fromkeys(self.used_numbers(selection), arrow.float64())
         with reader.open_csv(
             utf8_path(self.path),
-            reader.ReadOptions(column_names=self.columns, skip_rows=1, use_threads=n_threads() > 1),
+            reader.ReadOptions(column_names=self._names, skip_rows=1, use_threads=n_threads() > 1),
             reader.ParseOptions(delimiter=separator(self.path), quote_char=False),
             reader.ConvertOptions(
                 include_columns=selection.used,
@@ -203,7 +215,7 @@ class CsvTable(EngineTable):
             self.expected[name] = "true or false"
 
     def _kinds(self, names: Iterable[str], limit: str) -> dict[str, str]:
-        names = list(dict.fromkeys(names)) or list(self.columns[:1])
+        names = list(dict.fromkeys(names)) or list(self._names[:1])
         counts = [f"[count({identifier(name)}), {', '.join(self._counted(name).values())}]" for name in names]
         table = f"(SELECT {', '.join(map(identifier, names))} FROM {self.relation()}{limit})"
         # An empty table has no types that a condition could be held against.
@@ -263,7 +275,7 @@ def header(path: str) -> tuple[str, ...]:
     if len(fields) > MOST_COLUMNS:
         raise FileError(path, f"has {len(fields):,} columns, but calibrant reads at most {MOST_COLUMNS:,}", _AS_LISTS)
     if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
-        raise FileError(path, "has a first line that is not UTF-8 text", "save the file as UTF-8")
+        raise not_utf8(path, located(path))
     if not any(field.strip() for field in fields):
         raise FileError(path, "has an empty first line", remedy)
     # A nameless first column is what pandas writes for its index.
@@ -273,7 +285,7 @@ def header(path: str) -> tuple[str, ...]:
 
 
 def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
-    """Reject numbers, one name with separators of another format in it, and names that stand twice."""
+    """Reject numbers, and one name with separators of another format in it."""
     if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
         raise FileError(path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
     if len(names) == 1:
@@ -281,9 +293,6 @@ def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
             if other in names[0]:
                 remedy = "separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
                 raise FileError(path, f"has its columns separated by {word}", remedy)
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise FileError(path, f"has {count} columns named {quoted(name)}", "rename all but one")
 
 
 def separator(path: str) -> str:
@@ -309,7 +318,7 @@ def _fields(path: str, between: str) -> list[str]:
 def _counts(name: str, number: str) -> dict[str, str]:
     """Return the SQL that counts a column's cells of each kind; ``number`` is that of a cell as a number."""
     cell = f"trim({identifier(name)})"
-    other = f"CASE WHEN isfinite({number}) THEN NULL ELSE {cell} END"  # numbers are no times, and casts take long
+    other = f"CASE WHEN isfinite({number}) THEN NULL ELSE {cell} END"  # numbers are not times, and casts take long
     zoned = f"regexp_matches({other}, ':.*[-+A-Za-z]')"
     return {
         TRUTH: f"count(*) FILTER (lower({cell}) IN ('true', 'false'))",
@@ -438,7 +447,7 @@ class JsonTable(EngineTable):
 
     def _wrong_line(self) -> FileError | None:
         """Return the error of the first line that is not an object, or has a key without a name."""
-        with reading(self.path, "save the file as UTF-8", "is not UTF-8 text"), open_text(self.path) as stream:
+        with reading(self.path), open_text(self.path) as stream:
             for number, line in enumerate(bounded_lines(stream), 1):
                 try:
                     row = json.loads(line if line.strip() else "{}")
@@ -486,7 +495,7 @@ class JsonTable(EngineTable):
         numbered = (match[1].lower() for match in map(_NUMBERED.fullmatch, types) if match)
         if not {name.lower() for name in types}.isdisjoint(numbered):  # so DuckDB calls the second of two alike keys
             self.columns = tuple(sorted(key for (key,) in self.ask(self._keys())))
-            self.check_names()
+            self.check_names(self.columns)
         self._types = types
         inner = {name: each for name, each in self.paths_of(kinds).items() if name not in types}
         if len(inner) > MOST_INNER:
@@ -495,7 +504,15 @@ class JsonTable(EngineTable):
                 self.path, problem, "write each prediction under its own top-level key, or write a Parquet file"
             )
         self._paths = {name: sql for name, (sql, _) in inner.items()}
-        return types | {name: str(kind) for name, (_, kind) in inner.items()}
+        types |= {name: str(kind) for name, (_, kind) in inner.items()}
+        self.columns = tuple(types)
+        return types | self._types_in_path()
+
+    def _types_in_path(self) -> dict[str, str]:
+        """Return the types of the columns in the path, which become columns too."""
+        self.add_partitions()
+        with self.connection() as connection:
+            return {name: str(connection.sql(f"SELECT {self._paths[name]}").types[0]) for name in self.partitions}
 
     def _keys(self) -> str:
         """Return the SQL of the keys of all rows, one more than are read at most."""
@@ -519,7 +536,7 @@ def shape_of(path: str) -> str:
 
     It raises `FileError` for a file without rows, of another shape, or an array without its end.
     """
-    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+    with reading(path), open_text(path) as stream:
         head = stream.read(_HEAD).lstrip()
     if not head:
         raise FileError(path, "holds no rows", "write the predictions again, or leave the file out")
@@ -559,7 +576,7 @@ def _ends_with_bracket(path: str) -> bool:
 
 def _check_single(path: str, remedy: str) -> None:
     """Reject a file that is one object with all the rows in it."""
-    with reading(path, "save the file as UTF-8", "is not UTF-8 text"), open_text(path) as stream:
+    with reading(path), open_text(path) as stream:
         lines = (line for line in bounded_lines(stream) if line.strip())
         first = next(lines)
         try:

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.errors import InputError, nearest
 from calibrant.errors.faults import Facts, Fault, Mistake, Place, Suspicion
-from calibrant.errors.mistakes import look_percent, of_score
+from calibrant.errors.mistakes import of_large, of_score
 from calibrant.errors.wording import expected_labels, expected_sum, number
 from calibrant.frames import rows
 from calibrant.frames.columns import FILTER, Columns, Frame, LazyFrame
@@ -218,6 +218,7 @@ def _of_score(row_fault: RowFault, frame: Frame, columns: Columns) -> InputError
     how = "softmax of the row" if columns.classes else "1 / (1 + exp(-x))"
     remedies = {
         Mistake.PERCENT: "the values look like percentages; divide them by 100 in the frame",
+        Mistake.RANKS: "whole numbers up to 10 may be ranks or deciles; name the column of the probabilities",
         Mistake.ROUNDING: "clip the values to [0, 1] in the frame if rounding caused this",
         Mistake.LOGITS: f"if they are logits, compute the probabilities in the frame first ({how})",
     }
@@ -232,4 +233,4 @@ def _suspect(value: float, frame: Frame, columns: Columns) -> Suspicion:
     """Return the mistake behind a score outside [0, 1]."""
     head = fetch(frame.lazy().head(_HEAD).select(*[nw.col(name).cast(nw.Float64) for name in columns.scores]))
     look = np.stack([head.get_column(name).to_numpy() for name in columns.scores], axis=1).astype(np.float64)
-    return Suspicion(Mistake.PERCENT) if look_percent(look, classes=columns.classes) else of_score(value)
+    return of_large(look, classes=columns.classes) or of_score(value)

@@ -511,18 +511,19 @@ def explain(predictions: Predictions, row: int) -> InputError:
 
 def _suspect(predictions: Predictions, value: float) -> Suspicion:
     """Return the suspected mistake behind a value outside [0, 1]."""
-    if _looks_percent(predictions):
-        return Suspicion(Mistake.PERCENT_OR_CLASSES if predictions.rows.integers else Mistake.PERCENT)
+    if (large := _suspect_large(predictions)) is not None:
+        is_either = large.mistake is Mistake.PERCENT and predictions.rows.integers
+        return Suspicion(Mistake.PERCENT_OR_CLASSES) if is_either else large
     suspicion = mistakes.of_score(value)
     if suspicion.mistake is Mistake.ROUNDING:
         return suspicion
     return _foreign_column(predictions) or suspicion
 
 
-def _looks_percent(predictions: Predictions) -> bool:
+def _suspect_large(predictions: Predictions) -> Suspicion | None:
     evaluated = np.flatnonzero(predictions.targets.reshape(predictions.n, -1).max(axis=1) >= 0)[:200]
     head = np.stack([predictions.rows.pick(row) for row in evaluated]).astype(np.float64)
-    return mistakes.look_percent(head, classes=predictions.layout == "multiclass")
+    return mistakes.of_large(head, classes=predictions.layout == "multiclass")
 
 
 def _foreign_column(predictions: Predictions) -> Suspicion | None:

@@ -7,6 +7,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant.errors import InputError
+
 Score = Literal["brier", "log"]
 
 SCORES: Final = ("brier", "log")
@@ -61,8 +63,10 @@ def mean_square(
     return float(np.sum(square_positive + square_negative) / total)
 
 
-def shifted_log_loss(p_outcome: NDArray[np.float64], eps: float) -> float:
+def shifted_log_loss(p_outcome: NDArray[np.float64], eps: object) -> float:
     """Return the mean of -log(p + eps) over the probabilities of the true outcomes."""
+    if isinstance(eps, bool) or not isinstance(eps, (int, float, np.integer, np.floating)) or not 0 <= eps < np.inf:
+        raise InputError("eps", "a finite number, 0 or larger", repr(eps), "leave eps out for the default")
     with np.errstate(divide="ignore"):
         return float(-np.mean(np.log(p_outcome + eps)))
 

@@ -1,6 +1,6 @@
 """Run Triton's kernels on a batch: read it once, and add it to the states of a metric.
 
-`tensors` does the same by torch operations, where there is no Triton. Only `tensors` imports this module, when a tensor
+`tensors` does the same by torch operations, if Triton is missing. Only `tensors` imports this module, when a tensor
 on a GPU has come.
 """
 
@@ -38,7 +38,7 @@ _ENTRIES: Final = 2048  # of a block of rows of many classes: more do not fit in
 _THREADS: Final = 128  # rows of a block of few classes
 _NARROW: Final = 400  # up to so many classes a thread reads a row
 _WAVES: Final = 16  # programs for each multiprocessor
-_COPIES: Final = 32  # of the slots of a grid, for many rows, of which many may be tied
+_COPIES: Final = 32  # of the slots of a grid, for many rows with many ties
 _MANY_ROWS: Final = 1 << 20
 _KEPT: Final = 1 << 20  # integers of a workspace that is kept for the next batch
 
@@ -75,7 +75,7 @@ class DeviceBatch(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """The power of 2 by which scores become integers, of which n fit into 62 bits."""
+        """The power of 2 that turns scores into integers, so that n of them fit into 62 bits."""
         return float(2.0 ** (62 - self.address[0].bit_length()))
 
     def empty(self, *shape: int, double: Any = torch.float64, single: Any = torch.float32) -> Tensor:
@@ -169,7 +169,7 @@ def _launch(
 
 
 class Adding(NamedTuple):
-    """What a batch is added to, beside the states by their names.
+    """What a batch is added to, in addition to the states by their names.
 
     Attributes
     ----------
@@ -180,6 +180,8 @@ class Adding(NamedTuple):
         from [0, 1].
     before : (4,) int64
         The state "seen" as earlier batches left it.
+    precision : int
+        What the state "seen" says of the type of the values.
     tolerance, slack : float
         How far the sum of a row may be from 1, and a probability from [0, 1].
     checked : bool
@@ -199,6 +201,7 @@ class Adding(NamedTuple):
     before: Tensor
     first: bool
     far: float
+    precision: int
     tolerance: float
     slack: float
     checked: bool
@@ -259,7 +262,7 @@ def _add(batch: DeviceBatch, states: Mapping[str, Tensor], to: Adding) -> Tensor
         before, given["far"], work, sums, *(states.get(name, before) for name in _STATES), programs, 1 / batch.scale,
         len(given.get("uppers", ())), 1 if batch.single else n_classes, SCALE=plan["SCALE"],
         BINS=plan.get("BINS", 1), TOTALS=plan["TOTALS"], SQUARES="correct" in states, CHECKED=to.checked,
-        PROGRAMS=triton.next_power_of_2(programs), DOUBLE=int(batch.double),
+        PROGRAMS=triton.next_power_of_2(programs), PRECISION=to.precision,
     )  # fmt: skip
     return given.get("keys")
 

@@ -23,8 +23,11 @@ from calibrant.runtime.dataclass import dataclass
 #: The kinds of faults, in the order of the tensor that counts them; `read_blocks` does not count the last.
 FAULTS: Final = ("infinite", "outside", "sum", "target", "scale")
 
-#: What batches have shown, by index into a tensor: probabilities, logits, double precision, number of columns.
-PROBABILITIES, LOGITS, DOUBLE, WIDTH = range(4)
+#: What batches have shown, by index into a tensor: probabilities, logits, the widest type, number of columns.
+PROBABILITIES, LOGITS, PRECISION, WIDTH = range(4)
+
+#: The type of a value by `PRECISION`, which is 0 before the first batch.
+PRECISIONS: Final = (torch.float32, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 #: A value this far outside [0, 1] is not a rounded probability.
 SLACK: Final = 1e-3
@@ -77,7 +80,7 @@ class TensorReading:
 
     ``targets`` and ``evaluated`` are (n,), for multilabel (n, C) as ``probs``, which is (n, 1) for one event.
     ``log_p_target`` is the log probability of each target, in the shape of the targets. ``faults`` counts rows by
-    `FAULTS`. ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `DOUBLE` and `WIDTH`. Of classes there are
+    `FAULTS`. ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `PRECISION` and `WIDTH`. Classes have
     ``rows``, the ``values`` (N, C, ...), and whether these are logits.
     """
 
@@ -119,7 +122,7 @@ def wide(device: torch.device) -> torch.dtype:
 
 @cache
 def kernels_on(device: torch.device) -> ModuleType | None:
-    """Return the module of Triton's kernels; None where they do not run, of which a warning gives the reason once."""
+    """Return the module of Triton's kernels; None where they do not run; a warning then gives the reason once."""
     if device.type != "cuda":
         return None
     try:
@@ -135,6 +138,11 @@ def kernels_on(device: torch.device) -> ModuleType | None:
         )
         return None
     return fused
+
+
+def precision_of(dtype: torch.dtype) -> int:
+    """Return the place of a floating-point type in `PRECISIONS`."""
+    return PRECISIONS.index(dtype, 1)
 
 
 def slack_of(dtype: torch.dtype) -> float:
@@ -188,7 +196,7 @@ def read(
         as_logits = torch.where(decided, seen[LOGITS] > 0, (judged < -SLACK).any() | (judged > 1 + SLACK).any())
     y = torch.where(evaluated, classes, 0).clamp(0, values.shape[1] - 1 if several else 1)
     shown = torch.full((2,), values.shape[1], device=values.device)  # filled there: a copy from the host could wait
-    shown[0] = values.dtype == torch.float64
+    shown[0] = precision_of(values.dtype)
     common: dict[str, Any] = {
         "targets": y,
         "evaluated": evaluated,

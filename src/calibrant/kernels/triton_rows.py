@@ -13,7 +13,7 @@ from typing import Final
 import triton
 import triton.language as tl
 
-#: How many numbers `rows_kernel` counts beside bins: faults of four kinds, rows that are evaluated, rows of logits that
+#: How many numbers `rows_kernel` counts, without bins: faults of four kinds, evaluated rows, rows of logits that
 #: could be probabilities, right rows, infinite losses.
 N_COUNTED: Final = 8
 
@@ -401,7 +401,7 @@ def states_kernel(
     before_ptr, far_ptr, work_ptr, parts_ptr, counts_ptr, positives_ptr, sums_ptr, total_ptr, infinite_ptr, right_ptr,
     brier_ptr, nll_ptr, brier_squares_ptr, nll_squares_ptr, faults_ptr, seen_ptr, n_programs, unit, n_bins, width,
     SCALE: tl.constexpr, BINS: tl.constexpr, TOTALS: tl.constexpr, SQUARES: tl.constexpr, CHECKED: tl.constexpr,
-    PROGRAMS: tl.constexpr, DOUBLE: tl.constexpr,
+    PROGRAMS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Move what the programs of `rows_kernel` counted into the states of a metric, and set their integers to 0.
 
@@ -424,7 +424,7 @@ def states_kernel(
         again = (normal == evaluated) & (evaluated > 0) & (earlier > 0)
         _plus(faults_ptr + 4, again.to(tl.int64), True)
     tl.store(seen_ptr + as_logits, 1)
-    tl.store(seen_ptr + 2, tl.maximum(tl.load(seen_ptr + 2), DOUBLE))
+    tl.store(seen_ptr + 2, tl.maximum(tl.load(seen_ptr + 2), PRECISION))
     tl.store(seen_ptr + 3, tl.maximum(tl.load(seen_ptr + 3), width))
     if BINS > 1:
         pairs = tl.load(work_ptr + _COUNTED + bins, mask=here, other=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from types import MappingProxyType
@@ -182,6 +182,8 @@ class Measure:
         a ratio nor a mean over predictions; else unbounded.
     class_range : tuple of float, optional
         The range over predictions of exclusive classes, if it is another.
+    of_event : tuple of str, optional
+        The label and the meaning for the scores of one event, if they are others.
     binning : {"uniform", "quantile"}, optional
         The bins it is computed over, if any.
     link : {"identity", "log", "logit"}, default "identity"
@@ -248,6 +250,7 @@ class Measure:
     signed: bool = False
     range: Range | None = None
     class_range: Range | None = None
+    of_event: tuple[str, str] | None = None
     computed: str = ""
     misleads: str = ""
     sources: tuple[str, ...] = ()
@@ -337,12 +340,16 @@ class Measure:
         return over_bins and isinstance(self.null, Null) and self.over_classes != OverClasses(norm="max")
 
 
-def descriptions_of(measures: Iterable[Measure]) -> dict[str, Description]:
-    """Return what a report holds about each measure itself, by name: label, meaning, scale, direction."""
+def descriptions_of(measures: Sequence[Measure], *, of_event: bool = False) -> dict[str, Description]:
+    """Return what a report holds about each measure itself, by name: label, meaning, scale, direction.
+
+    With ``of_event``, they are of the scores of one event.
+    """
+    own = {measure.name: measure.of_event for measure in measures if of_event and measure.of_event is not None}
     return {
         measure.name: Description(
-            label=measure.label,
-            meaning=measure.meaning,
+            label=own.get(measure.name, (measure.label, ""))[0],
+            meaning=own.get(measure.name, ("", measure.meaning))[1],
             scale=measure.scale,
             better=measure.better,
             signed=measure.signed,

@@ -290,7 +290,7 @@ def _evidence(history: History) -> Iterator[Sentence]:
 
 
 def _drift(history: History) -> Iterator[Sentence]:
-    """Yield since when, how large and of which kind; without an alarm the mean difference over all slices."""
+    """Yield the onset, the size and the kind of a drift; without an alarm the mean difference over all slices."""
     drift = history.drift_of_rows
     if drift is not None:
         size = _size(drift.difference, drift.low, drift.high, history)

@@ -271,7 +271,7 @@ def _id_of(word: str, value: float = math.nan) -> str:
 
 
 def _on(axis: Axis, values: Numbers) -> Any:
-    """Return what is drawn of values on an axis."""
+    """Return what an axis shows of values."""
     return np.exp(np.minimum(values, _MOST)) if axis.scale == "logs" else values
 
 

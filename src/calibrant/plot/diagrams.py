@@ -37,6 +37,8 @@ _NUMBERS: Final = ("auto", "ece", "smece", "ace")
 #: The orders of classes, and their words in the title.
 _ORDERS: Final = {"error": "largest error first", "support": "most frequent first", "index": "in their order"}
 _MOST: Final = 12  # panels by default
+_TALL: Final = (6.0, 8.4)  # inches, and dots per inch, of TorchUncertainty
+_DPI: Final = 150
 _NAME: Final = 24  # characters of the name of a class or a model
 
 #: The labels of the axes of `reliability_figure`, score and observed frequency, by evaluated event.
@@ -45,6 +47,9 @@ WORDS: Final = {
     "positive": ("Predicted Probability (%)", "Observed Frequency (%)"),
 }
 SHARE: Final = "Share of Rows (%)"
+
+#: The labels of TorchUncertainty for every event: score and observed frequency, and the histogram's frequency.
+DROP_IN: Final = (WORDS["top-label"], "Density (%)")
 
 
 def reliability_diagram(
@@ -466,7 +471,9 @@ def reliability_figure(
     canvas.matplotlib()
     from matplotlib import pyplot as plt
 
-    figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(6, 8), height_ratios=(4, 1), layout="constrained")
+    figure, (top, bottom) = plt.subplots(
+        2, 1, sharex=True, figsize=_TALL, dpi=_DPI, height_ratios=(4, 1), layout="constrained"
+    )
     filled, (lefts, rights) = diagram.counts > 0, bin_ends(diagram)
     lefts, widths = 100 * lefts, 100 * (rights - lefts)
     mean_scores, event_rates, shares = (

@@ -226,7 +226,7 @@ def leaderboard(comparison: PlottableComparison, *, legend: bool = True, ax: Axe
 
     Notes
     -----
-    Words replace a value that is infinite. Of more than 25 models the names are smaller.
+    Words replace a value that is infinite. With more than 25 models, the names are smaller.
 
     Examples
     --------

@@ -93,7 +93,7 @@ class Family:
     aliases : tuple of str
         Other names for the same.
     nearly_unchanged : bool
-        Whether this is no change, towards which "auto" shrinks the others.
+        Whether this leaves the scores unchanged, so that "auto" shrinks the others towards it.
     keeps_order : bool
         Whether higher scores become higher. "auto" does not shrink a map that loses the order.
     """
@@ -233,7 +233,7 @@ def names_of(families: Sequence[Family]) -> dict[str, Family]:
 class _Logistic(NamedTuple):
     """The likelihood of a constant, if there is one, and of factors of columns, added to an offset.
 
-    Sums over rows are in their order, which is that of their scores, and not those of a library of linear algebra.
+    Sums over rows are in the order of their scores, and do not use a library of linear algebra.
     """
 
     counts: Float64s

@@ -323,7 +323,7 @@ class Method(NamedTuple):
 
 
 class First(NamedTuple):
-    """What stands beside the verdict on a page: key numbers, the diagram, and what to do next."""
+    """What a page shows next to the verdict: key numbers, the diagram, and what to do next."""
 
     numbers: Sequence[KeyNumber]
     diagram: Figure | None
@@ -353,7 +353,7 @@ class Document:
     measured, methods : str, sequence of Method
         What the methods are of, such as "measure", and how each was computed.
     first : First or None
-        What stands beside the verdict on a page.
+        What a page shows next to the verdict.
     """
 
     title: str

@@ -172,7 +172,7 @@ class Bars(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Points, whose areas grow with their ``sizes``: shares of all rows, of which ``most`` is the largest."""
+    """Points, whose areas grow with their ``sizes``: shares of all rows, and ``most`` is the largest of them."""
 
     x: Numbers
     y: Numbers

@@ -109,7 +109,7 @@ class _Section(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """A picture with the tables beside it."""
+    """A picture with the tables next to it."""
 
     figure: Figure
     beside: Sequence[Block]

@@ -267,7 +267,7 @@ class _Picture(NamedTuple):
 
 
 def _placed(figure: Figure) -> _Picture:
-    """Return a figure between its edges: rows beside their names, or a frame."""
+    """Return a figure between its edges: rows next to their names, or a frame."""
     left, right, top, bottom = (48, 428, 10, 390) if figure.square else (56, 428, 10, 300)
     y = _Scale(figure.y, bottom, top)
     if figure.y.names:
@@ -342,7 +342,7 @@ def _diamond(x: float, y: float, r: float) -> str:
 
 
 def fit(name: Name, most: float) -> str:
-    """Return a name, cut to a width of ``most`` units, estimated from its letters. Short parts leave room to others."""
+    """Return a name, cut to a width of ``most`` units, estimated from its letters. Short parts leave more to others."""
     between, texts = " − ", [shown(part, "?") for part in name.parts]
     room = most - width_of(name.before) - width_of(between) * (len(texts) - 1)
     used = sum(map(width_of, texts))

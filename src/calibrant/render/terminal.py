@@ -136,7 +136,7 @@ def _lead(lines: list[str], tone: Tone, style: Style) -> list[str]:
 
 
 def _table(table: Table, style: Style) -> list[str]:
-    """Return a table in columns as far as they fit, with its bars in what is left of the width.
+    """Return a table with as many columns as fit, with its bars in what is left of the width.
 
     Columns that do not fit follow below, unless they are spare.
     """
@@ -166,14 +166,14 @@ def _table(table: Table, style: Style) -> list[str]:
 
 
 def _names_in(names: Sequence[str], width: int, style: Style) -> dict[str, str]:
-    """Return each name of a row as it is written in a width; cut names stay distinct."""
+    """Return each name of a row in a width; cut names stay distinct."""
     firsts = tuple(dict.fromkeys(names))
     dots = 2 * (not style.unicode and max(map(len, firsts), default=0) > width)  # "…" becomes "..."
     return {name: style.plain(cut) for name, cut in distinct(firsts, width - dots).items()}
 
 
 def _left_over(table: Table, rows: Sequence[Sequence[str]], kept: Sequence[int], width: int) -> list[Column]:
-    """Return the columns that follow below: those that do not fit beside the others, and fit beside a name."""
+    """Return the columns that follow below: those that do not fit next to the others, and fit next to a name."""
     rest = [i for i, column in enumerate(table.columns) if i not in kept and not column.spare]
     return [table.columns[i] for i in rest if _widest(rows, i) + _LEAST_NAME + 4 <= width]
 

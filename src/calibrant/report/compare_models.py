@@ -735,6 +735,7 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
             errors[i, j] = errors[j, i] = each["standard_error"]
         spread = Spread(errors, df=min(each.get("degrees_of_freedom", math.inf) for each in details)).take
     n, clusters = fewest.means.n, dict(fewest.event.design.sample.facts) or None
+    of_event = data.notion == "positive" and not data.n_classes and not settings.own_outcomes
     return Comparison(
         names=tuple(model.name for model in models),
         n=n,
@@ -742,7 +743,7 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
         n_classes=data.n_classes,
         n_bins=settings.n_bins,
         level=level,
-        descriptions=descriptions_of(settings.measures),
+        descriptions=descriptions_of(settings.measures, of_event=of_event),
         models={
             model.name: {each.name: how.value(model) for each, how in settings.differences.items()} for model in models
         },

@@ -401,7 +401,7 @@ def report_on(data: EvaluatedData, settings: ReportSettings) -> Reported:
             at_least = LazyMapping(partial(_at_least, data, settings))
         report = Report(
             estimates={measure.name: estimates[measure] for measure in settings.measures if measure in estimates},
-            descriptions=descriptions_of(settings.measures),
+            descriptions=descriptions_of(settings.measures, of_event=data.notion == "positive" and not data.n_classes),
             profile=settings.profile.name,
             listed=settings.listed,
             findings=() if settings.tests_alone else evidence.findings(),

@@ -119,7 +119,7 @@ def _page(report: Report, source: Source) -> list[Block]:
 
 
 def _first(report: Report) -> First:
-    """Return what stands beside the verdict."""
+    """Return what a page shows next to the verdict."""
     diagram = None if report.diagram is None else diagram_of(report, report.diagram)
     return First(key_numbers(report), diagram, next_steps(report))
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         TruthfulCalibrationError,
     )
     from calibrant.torch.layer import RecalibrationLayer
-    from calibrant.torch.proper import BrierScore, NegativeLogLikelihood
+    from calibrant.torch.proper import BrierScore, CategoricalNLL, NegativeLogLikelihood
     from calibrant.torch.report import CalibrationReport
     from calibrant.torch.risk_coverage import AUGRC, AURC, CovAt5Risk, CovAtxRisk, RiskAt80Cov, RiskAtxCov
 
@@ -52,6 +52,7 @@ __all__ = [
     "CalibrationIntercept",
     "CalibrationReport",
     "CalibrationSlope",
+    "CategoricalNLL",
     "ClasswiseCalibrationError",
     "CovAt5Risk",
     "CovAtxRisk",
@@ -94,7 +95,7 @@ __getattr__, __dir__ = names_of(
             "TruthfulCalibrationError",
             "LogLossSkill",
         ),
-        "calibrant.torch.proper": ("BrierScore", "NegativeLogLikelihood"),
+        "calibrant.torch.proper": ("BrierScore", "CategoricalNLL", "NegativeLogLikelihood"),
         "calibrant.torch.layer": ("RecalibrationLayer",),
         "calibrant.torch.report": ("CalibrationReport",),
         "calibrant.torch.risk_coverage": (

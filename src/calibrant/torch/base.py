@@ -23,7 +23,7 @@ from calibrant.inputs.notions import DEFAULTS, NOTIONS
 from calibrant.inputs.predictions import Layout, Notion, as_predictions, sum_tolerance
 from calibrant.kernels import tensors
 from calibrant.kernels.compiling import following
-from calibrant.kernels.tensors import DOUBLE, LOGITS, PROBABILITIES
+from calibrant.kernels.tensors import LOGITS, PRECISION, PRECISIONS, PROBABILITIES
 from calibrant.measures.binned import binned
 from calibrant.torch import adding
 from calibrant.torch.adding import Increments, Kept
@@ -43,7 +43,7 @@ class _History(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch after reading: its number of columns, and what it adds to the states beside what it added already."""
+    """A batch after reading: its number of columns, and what it still adds to the states."""
 
     width: int
     increments: Increments
@@ -99,6 +99,19 @@ _TERMS: Final = Terms(
 _TERMS_OF_LABELS: Final = replace(_TERMS, multilabel="pass notion='multilabel' to the metric")
 
 
+class BatchError(InputError, RuntimeError, IndexError):
+    """Batches that cannot be used.
+
+    For wrong shapes and labels, torchmetrics and TorchUncertainty raise one of these three classes of Python.
+    """
+
+    @classmethod
+    def of(cls, error: InputError) -> BatchError:
+        """Return an error about an argument as an error about a batch."""
+        words = (error.argument, error.expected, error.got, error.remedy)
+        return cls(*words, fault=error.fault, facts=error.facts, row=error.row, column=error.column)
+
+
 class ProbabilityMetric(SharingMetric):
     """A metric of predicted probabilities: `update` reads a batch once and adds its sums to the states.
 
@@ -134,6 +147,11 @@ class ProbabilityMetric(SharingMetric):
 
     #: Whether ``notion="multilabel"`` is taken.
     of_labels: ClassVar[bool] = False
+
+    #: Whether the metric of this name in another library keeps rows: without a batch, its `compute` raises an error.
+    _raises_empty: bool = False
+    #: Whether the value has half precision if all batches have.
+    _halves: bool = False
 
     faults: Tensor
 
@@ -291,7 +309,11 @@ class ProbabilityMetric(SharingMetric):
         return self._before or _History(self.seen, self._agreed, self._width)
 
     def _take(self, preds: Tensor, target: Tensor) -> None:
-        self._add(self._read(preds, target))
+        try:
+            batch = self._read(preds, target)
+        except InputError as error:
+            raise BatchError.of(error) from None
+        self._add(batch)
 
     def _add(self, batch: Batch) -> None:
         states = self.__dict__  # direct: a Module's __setattr__ would first search its parameters
@@ -403,7 +425,7 @@ class ProbabilityMetric(SharingMetric):
             increments = adding.of_plain(preds.numpy(), target.numpy(), self._notion_of(layout), self._kept, tolerance)
             if increments is not None:
                 width = 1 if preds.ndim == 1 else preds.shape[1]
-                return {**increments, "seen": _seen(False, preds.dtype == torch.float64, width)}
+                return {**increments, "seen": _seen(False, preds.dtype, width)}
         try:
             predictions = as_predictions(
                 preds,
@@ -419,7 +441,7 @@ class ProbabilityMetric(SharingMetric):
             return {}
         except InputError as error:
             raise self._explained(error) from None
-        return {**increments, "seen": _seen(logits, preds.dtype == torch.float64, predictions.n_classes)}
+        return {**increments, "seen": _seen(logits, preds.dtype, predictions.n_classes)}
 
     def _explained(self, error: InputError) -> InputError:
         translated = translate(error, _NAMES, _TERMS_OF_LABELS if self.of_labels else _TERMS)
@@ -478,10 +500,22 @@ class ProbabilityMetric(SharingMetric):
 
     @untraced
     def compute(self) -> Any:
-        """Return the value of all batches: a scalar tensor, NaN before the first."""
+        """Return the value of all batches: a scalar tensor.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            Before the first batch, for metrics of torchmetrics or TorchUncertainty that raise a `ValueError` then; the
+            other metrics return NaN. On a GPU also for the batches.
+        """
         self._check_make()
-        self._raise_faults()
-        return self._value()
+        try:
+            self._raise_faults()
+            if self._raises_empty and not (self._update_count or bool(self.seen.any())):
+                raise InputError("preds", "at least one batch before compute", "none", "call update first")
+            return self._value()
+        except InputError as error:
+            raise BatchError.of(error) from None
 
     @abstractmethod
     def _value(self) -> Any:
@@ -506,9 +540,13 @@ class ProbabilityMetric(SharingMetric):
         self._agreed = seen if any(seen) else None
 
     def _scalar(self, value: float | NDArray[np.float64]) -> Tensor:
-        """Return a value in the precision of the data: single, unless any batch was double."""
-        double = bool(self.seen[DOUBLE]) and tensors.has_float64(self.device)
-        return torch.tensor(value, dtype=torch.float64 if double else torch.float32, device=self.device)
+        """Return a value in the widest type of any batch: single at least, unless `_halves`."""
+        kind = PRECISIONS[int(self.seen[PRECISION])]
+        if kind == torch.float64 and not tensors.has_float64(self.device):
+            kind = torch.float32
+        if kind.itemsize < 4 and not self._halves:
+            kind = torch.float32
+        return torch.tensor(value, dtype=kind, device=self.device)
 
     def _gathered(self, name: str) -> Tensor:
         """Return a list state as one tensor; gathered ranks are one already."""
@@ -520,8 +558,8 @@ class ProbabilityMetric(SharingMetric):
 
 
 @cache
-def _seen(logits: bool, double: bool, width: int) -> Tensor:
-    return torch.tensor([int(not logits), int(logits), int(double), width])
+def _seen(logits: bool, kind: torch.dtype, width: int) -> Tensor:
+    return torch.tensor([int(not logits), int(logits), tensors.precision_of(kind), width])
 
 
 def _look_normalised(preds: Tensor) -> bool:

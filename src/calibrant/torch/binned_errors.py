@@ -72,7 +72,7 @@ class CalibrationError(TableMetric):
     ignore_index : int, optional
         Rows with this target are left out, with both kinds of bins.
     validate_args : bool, default True
-        False evaluates rows that do not sum to 1 as they are, such as those of sigmoid heads, and skips the checks that
+        False also evaluates rows that do not sum to 1, such as rows of sigmoid heads, and skips the checks that
         cost a pass over the data or a wait for the device. Bad values on a GPU then give wrong numbers. On the host
         the other checks are part of the one read, and stay.
     notion : {"positive", "top-label", "classwise"}, optional
@@ -93,6 +93,11 @@ class CalibrationError(TableMetric):
     ----------
     error_bound : float or None
         How far the last value can be from that of all rows, before rounding: 0 unless the state is a sketch.
+    n_bins : int
+        The number of bins, as ``num_bins``.
+    confidences, accuracies : list of tensors
+        The score and the outcome of each evaluated row, in a tensor for each batch. Only adaptive bins with
+        ``state="rows"`` keep them.
 
     Raises
     ------
@@ -102,10 +107,13 @@ class CalibrationError(TableMetric):
         A `ValueError`: for unknown options, and for ``n_bins`` (its name here is ``num_bins``). `update` raises,
         before the state changes, for tensors of the wrong shape, type or device, for NaN, for labels out of range,
         and for logits after probabilities, or the reverse. On a GPU `update` does not look at values: `compute` raises.
+        `compute` also raises before the first batch. Errors of `update` and `compute` are also a `RuntimeError` and
+        an `IndexError`.
 
     Notes
     -----
-    The value has single precision, unless any batch was double. Counts are integers and sums double for any type of
+    The value has single precision, unless any batch was double. If all batches have half precision, so has the value of
+    binary predictions in bins of equal width, as in torchmetrics. Counts are integers and sums double for any type of
     data. The state of uniform bins takes 24 bytes a bin plus 136; ranks of a distributed run add theirs.
 
     References
@@ -127,6 +135,7 @@ class CalibrationError(TableMetric):
     """
 
     plot_upper_bound = 1.0
+    _raises_empty = True
 
     counts: Tensor
     positives: Tensor
@@ -156,9 +165,8 @@ class CalibrationError(TableMetric):
             check_classes(num_classes)
         check_notion(notion, ("positive", "top-label", "classwise")[: 2 if task == "binary" else 3], num_classes)
         classes = num_classes if task == "multiclass" else None
-        half: Literal[0, 1] = (
-            1 if task != "binary" or notion == "positive" else 0
-        )  # 0.5 predicts class 0 if binary scores are folded
+        is_folded = task == "binary" and notion != "positive"
+        half: Any = int(not is_folded)  # 0.5 predicts class 0 then
         make: tuple[Any, ...] = ("rows", "half 0") if adaptive else ("bins", num_bins, closed)
         if state == "sketch":
             notion, make = notion or "top-label", ("sketch", f"half {half}")
@@ -180,6 +188,7 @@ class CalibrationError(TableMetric):
         self.norm: Norm = norm
         self.closed: Closed = closed
         self.error_bound: float | None = None
+        self._halves = task == "binary" and not adaptive
         if not adaptive:
             columns = () if notion != "classwise" or classes is None else (classes,)
             self._add_counts("counts", num_bins, *columns)
@@ -187,6 +196,11 @@ class CalibrationError(TableMetric):
             self._add_sums("score_sums", num_bins, *columns)
         if type(self) in (CalibrationError, AdaptiveCalibrationError):  # a caller's own subclass keeps its name
             object.__setattr__(self, "__class__", _NAMED[task, bool(adaptive)])
+
+    @property
+    def n_bins(self) -> int:
+        """The number of bins, by the name of torchmetrics."""
+        return self.num_bins
 
     def _notion_of(self, layout: Layout) -> Notion:
         return "top-label" if self.adaptive and self.notion is None else super()._notion_of(layout)
@@ -222,13 +236,14 @@ class CalibrationError(TableMetric):
         rd_xlabel: Any = None,
         rd_ylabel: str | None = None,
         ch_xlabel: str | None = None,
-        ch_ylabel: str = diagrams.SHARE,
+        ch_ylabel: str | None = None,
         *,
         val: Any = None,
         ax: Any = None,
     ) -> tuple[Any, Any]:
         """Draw the reliability diagram of all batches so far, above a histogram of the scores.
 
+        The labels of the axes are those of TorchUncertainty, unless ``notion`` was passed to the metric.
         ``plot(val, ax)``, as torchmetrics calls it, draws a value, or several in turn: a first argument other than text
         is ``val``, and such a second one ``ax``.
 
@@ -253,13 +268,14 @@ class CalibrationError(TableMetric):
         value = float(self.compute())
         if self._bins is None:
             raise InputError("preds", "at least one batch before plot", "none", "call update first")
-        words = diagrams.WORDS[self._notion_of(self.layout or "binary")]
+        # Without a notion, the labels are those of TorchUncertainty, for every event.
+        words, share = (diagrams.WORDS[self.notion], diagrams.SHARE) if self.notion else diagrams.DROP_IN
         kind, adaptive = {"l1": "ECE", "l2": "RMSCE", "max": "MCE"}[self.norm], "Adaptive " * bool(self.adaptive)
         return diagrams.reliability_figure(
             binned.diagram(self._bins, weighted=False),
             number=f"{adaptive}{kind} = {value:.2%}",
             title=title or f"{adaptive}Reliability Diagram",
-            labels=(rd_xlabel or words[0], rd_ylabel or words[1], ch_xlabel or words[0], ch_ylabel),
+            labels=(rd_xlabel or words[0], rd_ylabel or words[1], ch_xlabel or words[0], ch_ylabel or share),
         )
 
 
@@ -519,6 +535,8 @@ class ClasswiseCalibrationError(ProbabilityMetric):
 
     plot_upper_bound = 1.0
     of_labels = True
+    _raises_empty = True
+    _halves = True
 
     counts: Tensor
     positives: Tensor

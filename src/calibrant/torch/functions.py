@@ -292,11 +292,11 @@ class SmoothCalibrationError(TableMetric):
     bandwidth : float or "auto", default "auto"
         The kernel's bandwidth; "auto" searches from 1 downwards for the fixed point.
     eps : float, default 0.001
-        The search stops below this bandwidth.
+        The search stops below this bandwidth; 0 or larger.
     mesh_pts : int, default 200
-        The least number of grid points; small bandwidths need more.
+        The least number of grid points, 0 or larger; a bandwidth h needs at least 10 / h.
     refine_steps : int, default 10
-        The number of halvings in the search.
+        The number of halvings in the search. With 0, the bandwidth is 1.
     method : {"mesh", "exact"}, default "mesh"
         "exact" has an error below 1e-7. It needs the reflected kernel, and rejects the three options above.
     notion : {"top-label", "positive"}, optional
@@ -312,6 +312,8 @@ class SmoothCalibrationError(TableMetric):
     ----------
     final_bandwidth : float or None
         The bandwidth of the last `compute`.
+    confidences, accuracies : list of tensors
+        The score and the outcome of each evaluated row, in a tensor for each batch, with ``state="rows"``.
     error_bound : float or None
         How far the last value can be from the exact one, before rounding to the precision of the data: below 1e-7
         from rows; NaN for the mesh, whose error is unknown.
@@ -342,6 +344,7 @@ class SmoothCalibrationError(TableMetric):
     """
 
     plot_upper_bound = 1.0
+    _raises_empty = True
 
     def __init__(
         self,

@@ -60,6 +60,7 @@ class _MeanScore(ProbabilityMetric):
             **kwargs,
         )
         self.reduction = reduction
+        self._raises_empty = self._halves = self.keeps_rows
         self._add_counts("total")
         self._add_counts("infinite")
         self._add_sums("brier_sum")
@@ -67,15 +68,25 @@ class _MeanScore(ProbabilityMetric):
         if self.keeps_rows:
             self._add_list(SCORES, torch.float32)
 
+    @property
+    def values(self) -> Tensor | list[Tensor]:
+        """The sum of the scores so far; the scores of each batch if the reduction is "none" or None."""
+        if not self.keeps_rows:
+            return self._scalar(self._sum())
+        state, kind = getattr(self, SCORES), self._scalar(0.0).dtype
+        return [rows[~rows.isnan()].to(kind) for rows in ([state] if isinstance(state, Tensor) else state)]
+
+    def _sum(self) -> float:
+        if self._each == "nll" and int(self.infinite):
+            return np.inf
+        return float(tensors.joined(self.brier_sum if self._each == "brier" else self.nll_sum))
+
     def _value(self) -> Tensor:
         if self.keeps_rows:
             rows = self._gathered(SCORES)
             return self._scalar(rows[~rows.isnan()].cpu().numpy())
         total = int(self.total)
-        value = float(tensors.joined(self.brier_sum if self._each == "brier" else self.nll_sum))
-        if self._each == "nll" and int(self.infinite):
-            value = np.inf
-        return self._scalar(value if self.reduction == "sum" else value / total if total else np.nan)
+        return self._scalar(self._sum() if self.reduction == "sum" else self._sum() / total if total else np.nan)
 
 
 class BrierScore(_MeanScore):
@@ -101,6 +112,11 @@ class BrierScore(_MeanScore):
         two. "multilabel": the mean over labels.
     ignore_index, validate_args, logits, kwargs
         As in `CalibrationError`.
+
+    Attributes
+    ----------
+    values : tensor, or list of tensors
+        The sum of the scores so far; the scores of each batch if the reduction is "none" or None.
 
     References
     ----------
@@ -184,3 +200,15 @@ class NegativeLogLikelihood(_MeanScore):
 
     def __init__(self, reduction: Reduction | None = "mean", *, num_classes: int | None = None, **kwargs: Any) -> None:
         super().__init__(num_classes, reduction, **kwargs)
+
+
+class CategoricalNLL(NegativeLogLikelihood):
+    """`NegativeLogLikelihood` by its name in TorchUncertainty, with the same parameters and values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant.torch import CategoricalNLL
+    >>> CategoricalNLL(reduction="mean")(torch.tensor([[0.7, 0.3], [0.4, 0.6]]), torch.tensor([0, 1]))
+    tensor(0.4338)
+    """

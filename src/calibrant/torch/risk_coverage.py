@@ -29,6 +29,8 @@ _SQUARE: Final = (6.0, 6.0)  # inches
 class _RiskCoverage(TableMetric):
     """A number of the risk-coverage curve, with the parameters of `AURC`."""
 
+    _raises_empty = True
+
     def __init__(
         self,
         *,
@@ -49,6 +51,16 @@ class _RiskCoverage(TableMetric):
         )
         self.error_bound: float | None = None
 
+    @property
+    def scores(self) -> list[Tensor]:
+        """The confidence of each row, as `confidences`."""
+        return self.confidences
+
+    @property
+    def errors(self) -> list[Tensor]:
+        """Whether each row is classified wrongly, 1.0 or 0.0, in the order of `scores`."""
+        return [1 - right for right in self.accuracies]
+
     def _read_host(self, preds: Tensor, target: Tensor, layout: Layout) -> Increments:
         if layout == "binary" and target.is_floating_point():
             target = self._without_fractions(preds, target)
@@ -58,7 +70,7 @@ class _RiskCoverage(TableMetric):
         """Replace targets that are not whole numbers by the class that is not predicted, with a warning.
 
         TorchUncertainty counts such a target as an error, because it equals no class. Its own tests have such targets.
-        If all predictions are whole numbers, the arguments are in the wrong order, and the targets stay as they are, so
+        If all predictions are whole numbers, the arguments are in the wrong order, and the targets stay unchanged, so
         that reading them raises an error.
         """
         broken = target.isfinite() & (target != target.round())
@@ -141,6 +153,9 @@ class AURC(_RiskCoverage):
         The largest possible distance between the last value and the value computed from all rows, before rounding to
         the precision of the data: 0 for rows. For a sketch it is a certified bound, from the best and the worst order
         of the rows within each grid cell; NaN if the value is undefined for one of these orders.
+    scores, errors : list of tensors
+        The confidence of each evaluated row, and whether it is classified wrongly (1.0 or 0.0), in a tensor for each
+        batch. Only ``state="rows"`` keeps them.
 
     Raises
     ------
@@ -526,7 +541,7 @@ class _RiskCurve:
         return float((sums.sum() - outer / 2) / (self.n - 1) / self.n)
 
     def coverage_at(self, risk: float) -> float:
-        """Return the largest coverage whose risk is at most this; NaN if there is none."""
+        """Return the largest coverage whose risk is at most this; NaN without such a coverage."""
         first, last = self.risks(self.ends[:-1] + 1), self.errors[1:] / self.ends[1:]
         admissible = np.flatnonzero(np.minimum(first, last) <= risk)  # within a tie the risk rises or falls
         if not len(admissible):

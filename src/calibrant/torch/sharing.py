@@ -29,8 +29,8 @@ class UntracedMetric(Metric):
         super().__init_subclass__(**kwargs)
         annotations = inspect.get_annotations(cls)
         cls.__annotations__ = {name: Tensor for name, kind in annotations.items() if kind == "Tensor"}
-        properties = [name for name, value in vars(cls).items() if isinstance(value, property)]
-        cls.__jit_unused_properties__ = [*Metric.__jit_unused_properties__, *properties]
+        properties = [name for name in dir(cls) if isinstance(getattr(cls, name, None), property)]
+        cls.__jit_unused_properties__ = list({*Metric.__jit_unused_properties__, *properties})
 
 
 def untraced(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -103,6 +103,30 @@ class TableMetric(ProbabilityMetric):
 
     # ------------------------------------------------------------ from the state
 
+    @property
+    def confidences(self) -> list[Tensor]:
+        """The score of each evaluated row, in a tensor for each batch; only of metrics that keep rows.
+
+        Batches in double precision come after all others.
+        """
+        return [
+            (keys >> 1).view(torch.float32 if keys.dtype == torch.int32 else torch.float64) for keys in self._keys()
+        ]
+
+    @property
+    def accuracies(self) -> list[Tensor]:
+        """The outcome of each evaluated row, 1.0 or 0.0, in the order of `confidences`."""
+        return [(keys & 1).to(torch.float32) for keys in self._keys()]
+
+    def _keys(self) -> list[Tensor]:
+        """Return the packed rows of each batch, without those that are not evaluated."""
+        if "singles" not in self._lists:
+            raise AttributeError
+        states = [getattr(self, name) for name in ("singles", "doubles")]
+        batches = [keys for state in states for keys in ([state] if isinstance(state, Tensor) else state) if len(keys)]
+        evaluated = [keys != tensors.IGNORED_KEY for keys in batches]
+        return [keys[rows if keys.ndim == 1 else rows.any(1)] for keys, rows in zip(batches, evaluated, strict=True)]
+
     def _raise_faults(self) -> None:
         super()._raise_faults()
         width = int(self.seen[WIDTH])

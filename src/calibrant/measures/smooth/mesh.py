@@ -120,11 +120,15 @@ def check_options(
         if fixed < _SMALLEST_BANDWIDTH:
             remedy = "the mesh would need more than 10 million nodes; use a larger bandwidth or the exact estimator"
             raise InputError("bandwidth", f"at least {_SMALLEST_BANDWIDTH:g}", repr(bandwidth), remedy)
-    n_points = _checked_count("mesh_points", mesh_points, 4 if kernel == "logit" else 2, "200 is the usual choice")
-    steps = _checked_count("refine_steps", refine_steps, 1, "10 resolves the bandwidth to 1/1024")
+    n_points = _checked_count("mesh_points", mesh_points, "200 is the usual choice")
+    least, most = 4 if kernel == "logit" else 2, 1.0 if fixed is None else fixed
+    if n_points < least and round(_POINTS_PER_BANDWIDTH / most) < least:
+        expected = f"at least {least} when bandwidth is {most:g}"
+        raise InputError("mesh_points", expected, repr(mesh_points), "200 is the usual choice")
+    steps = _checked_count("refine_steps", refine_steps, "10 resolves the bandwidth to 1/1024")
     remedy = "0.001 is the usual choice"
-    smallest = max(_checked_number("tolerance", tolerance, "a finite number above 0", remedy), 2.0**-steps)
-    if fixed is None and smallest < _SMALLEST_BANDWIDTH:  # the search could reach bandwidths too small for a mesh
+    lowest = _checked_number("tolerance", tolerance, "a finite number, 0 or larger", remedy, zero=True)
+    if fixed is None and max(lowest, 2.0**-steps) < _SMALLEST_BANDWIDTH:  # the search could need too large a mesh
         expected = f"at least {_SMALLEST_BANDWIDTH:g} when refine_steps is {steps}"
         raise InputError("tolerance", expected, repr(tolerance), remedy)
     return fixed, n_points, steps
@@ -266,23 +270,23 @@ def _interpolate(values: NDArray[np.float64], at: NDArray[np.float64]) -> NDArra
     return read
 
 
-def _checked_number(argument: str, value: object, expected: str, remedy: str) -> float:
-    """Return a number that is finite and above 0."""
+def _checked_number(argument: str, value: object, expected: str, remedy: str, *, zero: bool = False) -> float:
+    """Return a number that is finite and above 0, or 0 if ``zero``."""
     number = math.nan
     if not isinstance(value, (bool, str)):
         with contextlib.suppress(TypeError, ValueError, OverflowError):
             number = float(value)  # type: ignore[arg-type]
-    if not 0 < number < math.inf:
+    if not (0 < number < math.inf or (zero and number == 0)):
         raise InputError(argument, expected, repr(value), remedy)
     return number
 
 
-def _checked_count(argument: str, value: object, least: int, remedy: str) -> int:
-    """Return an integer argument that is at least ``least``."""
+def _checked_count(argument: str, value: object, remedy: str) -> int:
+    """Return an integer argument that is at least 0."""
     number = None
     if not isinstance(value, bool):
         with contextlib.suppress(TypeError):
             number = operator.index(value)  # type: ignore[arg-type]
-    if number is None or number < least:
-        raise InputError(argument, f"an integer of at least {least}", repr(value), remedy)
+    if number is None or number < 0:
+        raise InputError(argument, "an integer of at least 0", repr(value), remedy)
     return number

@@ -1,0 +1,277 @@
+"""What the values of a column look like: scores, outcomes, labels, or the probabilities of classes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, permutations
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import CalibrantError
+from calibrant.errors.mistakes import RANKS
+from calibrant.files.class_names import order_of
+from calibrant.files.column_values import is_missing, is_missing_cell, number_in
+from calibrant.files.column_words import LIKE_SCORES, has_word
+from calibrant.files.odds import FORMS, implied
+
+#: The rows that a proposal is made from, and those that a question is asked after.
+ROWS: Final = 20_000
+FEW: Final = 1_000
+_CELLS: Final = 1_000_000
+_ROUNDING: Final = 2e-3  # of the sum of a row, which is 1
+_CLASSES: Final = 1000
+_MOST_ODDS: Final = 30  # classes
+_SURE: Final = 10  # rows that show that a column follows the scores
+_TIES: Final = frozenset((0.0, 0.5, 1.0))
+_NUMBER: Final = re.compile(r"%?\s*[-+]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)\s*%?")
+_OVERROUND: Final = (0.95, 1.5)  # the sums of 1 / odds over the classes of a row
+_BEYOND: Final = 3  # standard errors of a difference that is not chance
+_MISMATCH: Final = 0.25  # of scores and the shares of trials, on average
+#: From a number of rows to the first cells of every column, so many at most.
+FirstCells = Callable[[int], Mapping[str, Sequence[Any]]]
+
+
+class Candidates:
+    """Columns by what their first cells look like; with ``percent``, numbers up to 100 may be per cents.
+
+    Attributes
+    ----------
+    scores : tuple of str
+        Numbers from 0 to 1, and not only these two.
+    outcomes : tuple of str
+        0 and 1, but for a few cells, or true and false; then two words; then a single value.
+    ties : tuple of str
+        Those of the outcomes that are 0, 0.5 and 1.
+    classes : tuple of str
+        Whole numbers or words, each more often than once, or named like the columns of a table.
+    lists : tuple of str
+        Lists, or rows of an array, that add up to 1.
+    tables : tuple of tuple of str
+        Neighbours among the scores that add up to 1 in every row, the longest first.
+    odds : mapping of tuple of str to str
+        Neighbours that are odds of all classes, and their form: decimal or american.
+    flags : mapping of str to tuple of str
+        The options that say how the numbers of a column are written, where they are not plain fractions.
+    cells : mapping of str to sequence
+        The first cells of every column. Arrays with fewer rows than others are left out.
+    """
+
+    def __init__(self, cells: Mapping[str, Sequence[Any]], *, percent: bool = False) -> None:
+        rows = max(map(len, cells.values()), default=0)
+        self.cells = {name: values for name, values in cells.items() if len(values) == rows}
+        self._labels: dict[str, tuple[str, ...]] = {}
+        self._numbers: dict[str, NDArray[np.float64]] = {}
+        self.flags: dict[str, tuple[str, ...]] = {}
+        kinds: dict[str, str] = {}
+        for name, values in self.cells.items():
+            self._numbers[name], self.flags[name] = _numbers_in(values, percent=percent and _may_be_percent(name))
+            kinds[name] = _kind(values, self._numbers[name])
+
+        def of(*wanted: str) -> tuple[str, ...]:
+            return tuple(name for kind in wanted for name in kinds if kinds[name] == kind)
+
+        self.scores, self.lists, self.outcomes = of("score"), of("lists"), of("outcome", "words", "constant")
+        self.ties = tuple(name for name in self.outcomes if _TIES.issubset(self.numbers(name)))
+        self.tables = _tables(self.scores, [self.numbers(name) for name in self.scores])
+        self.odds = _odds(self._numbers)
+        of_tables = (name for name in of("text") if any(order_of(table, self.labels(name)) for table in self.tables))
+        self.classes = tuple(sorted({*of("label"), *of_tables}, key=list(kinds).index))
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a column, sorted, numbers by their size."""
+        if name not in self._labels:
+            self._labels[name] = tuple(sorted({*map(_label, self.cells[name])} - {""}, key=_by_size))
+        return self._labels[name]
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Return the cells of a column as numbers, of per cents the fractions; NaN where it has none."""
+        return self._numbers[name]
+
+    def by_scores(self, score: str, name: str) -> tuple[tuple[str, ...], bool]:
+        """Return two labels, that of the larger scores second, and whether the difference is beyond chance."""
+        texts, numbers = np.array([_label(cell) for cell in self.cells[name]], dtype=object), self.numbers(score)
+        parts = [numbers[(texts == label) & ~np.isnan(numbers)] for label in self.labels(name)]
+        if min(map(len, parts)) < _SURE // 2:
+            return self.labels(name), False
+        difference = float(parts[1].mean() - parts[0].mean())
+        error = math.sqrt(sum(float(part.var()) / len(part) for part in parts))
+        return self.labels(name)[:: 1 if difference > 0 else -1], abs(difference) > _BEYOND * error
+
+    @property
+    def amounts(self) -> tuple[str, ...]:
+        """The columns of numbers that are 0 in some rows and more in others, such as millimetres of rain."""
+        return tuple(
+            name
+            for name, numbers in self._numbers.items()
+            if len(numbers) and np.all(numbers >= 0) and (numbers == 0).any() and len(np.unique(numbers)) > 2
+        )
+
+    def counts_beside(self, score: str) -> list[tuple[str, str]]:
+        """Return the columns of events and of trials whose shares are like a score, in every row of a table."""
+        wholes = {
+            name: numbers
+            for name, numbers in self._numbers.items()
+            if name != score and len(numbers) and np.all(numbers >= 0) and np.all(numbers == np.floor(numbers))
+        }
+        found = []
+        for events, trials in permutations(wholes, 2):
+            k, n = wholes[events], wholes[trials]
+            if np.all(k <= n) and np.any(k < n) and n.sum() >= 2 * len(n):
+                off = np.abs(k - n * self.numbers(score)).sum() / n.sum()
+                found += [(events, trials)] * bool(off <= _MISMATCH)
+        return found
+
+    def follows(self, columns: Sequence[str], name: str) -> bool:
+        """Whether a column is the class of the largest probability, or of a score beyond a threshold, in every row."""
+        labels, texts = self.labels(name), np.array([_label(cell) for cell in self.cells[name]], dtype=object)
+        if len(labels) < 2 or len(texts) < _SURE or not set(columns) <= set(self.scores):
+            return False
+        table = np.array([self.numbers(column) for column in columns])
+        if len(columns) == 1:
+            parts = [table[0][texts == label] for label in labels]
+            return len(labels) == 2 and (parts[0].max() < parts[1].min() or parts[1].max() < parts[0].min())
+        order = order_of(columns, labels)
+        if order is None:
+            return False
+        chosen = [table[order.index(text), row] if text else np.nan for row, text in enumerate(texts)]
+        return bool(np.all(np.isnan(chosen) | (chosen >= table.max(axis=0) - _ROUNDING)))
+
+    def may_be_of(self, score: str, label: str) -> bool:
+        """Whether a score may be that of a predicted label: the probability of the likeliest of C is 1 / C or more."""
+        count = len(self.labels(label))
+        return count > 1 and bool(np.fmin.reduce(self.numbers(score)) >= 1 / count - _ROUNDING)
+
+    def are_complements(self, one: str, other: str) -> bool:
+        """Whether two columns add up to 1."""
+        sums = self.numbers(one) + self.numbers(other)
+        return not np.isnan(sums).all() and bool(np.nanmax(np.abs(sums - 1)) <= _ROUNDING)
+
+
+def first_look(
+    columns: Sequence[str], first_cells: FirstCells, rows: int = ROWS, *, percent: bool = False
+) -> Candidates:
+    """Sort columns by what their first rows look like; a file that cannot be read has none."""
+    try:
+        return Candidates(first_cells(min(rows, _CELLS // max(len(columns), 1))), percent=percent)
+    except CalibrantError:  # the file has another fault as well, which its first reading will name
+        return Candidates({})
+
+
+def _numbers_in(cells: Sequence[Any], *, percent: bool) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return the numbers in cells, NaN where there is none, and the options that say how they are written."""
+    texts = [cell.strip() for cell in cells if isinstance(cell, str) and not is_missing(cell)]
+    signs = {sign for sign in "%,." if any(sign in text for text in texts)}
+    if {"%", ","}.isdisjoint(signs) or {",", "."} <= signs or not all(map(_NUMBER.fullmatch, texts)):
+        signs, plain = set(), cells
+    else:
+        plain = [cell.strip("% \u00a0").replace(",", ".") if isinstance(cell, str) else cell for cell in cells]
+    numbers = np.array([number_in(cell) for cell in plain], dtype=np.float64)
+    is_percent = "%" in signs or (percent and _look_percent(numbers[~np.isnan(numbers)]))
+    flags = ("--percent",) * is_percent + ("--decimal-comma",) * ("," in signs)
+    return numbers / 100 if is_percent else numbers, flags
+
+
+def _look_percent(numbers: NDArray[np.float64]) -> bool:
+    """Whether numbers lie from 0 to 100, and are more than ranks or deciles."""
+    return len(numbers) > 0 and bool(numbers.min() >= 0) and RANKS < float(numbers.max()) <= 100
+
+
+def _may_be_percent(name: str) -> bool:
+    """Whether a name does not say that a column of numbers up to 100 is a rank, an age or a number of something."""
+    others = ("rank", "thing", "of a thing", "when")
+    return bool(LIKE_SCORES.search(name)) or not any(has_word(name, what) for what in others)
+
+
+def _odds(numbers: Mapping[str, NDArray[np.float64]]) -> dict[tuple[str, ...], str]:
+    """Return the neighbours that are odds of all classes: the sum of 1 / odds is a little more than 1 in every row."""
+    found: dict[tuple[str, ...], str] = {}
+    for form in FORMS:
+        shares = {name: implied(values, form) for name, values in numbers.items()}
+        names = [name for name, values in shares.items() if len(values) and not np.isnan(values).any()]
+        wholes = all(np.all(numbers[name] == np.floor(numbers[name])) for name in names)
+        if form == "decimal" and wholes:  # such as counts
+            continue
+        order = list(numbers)
+        for start, stop in combinations(range(len(names) + 1), 2):
+            some = tuple(names[start:stop])
+            are_neighbours = len(some) > 1 and order.index(some[-1]) - order.index(some[0]) == len(some) - 1
+            if not are_neighbours or len(some) > _MOST_ODDS:
+                continue
+            sums = np.sum([shares[name] for name in some], axis=0)
+            if _OVERROUND[0] <= sums.min() and sums.max() <= _OVERROUND[1] and sums.mean() >= 1:
+                found[some] = form
+    return found
+
+
+def _kind(cells: Sequence[Any], numbers: NDArray[np.float64]) -> str:
+    """Return the kind of a column's values, the first whose rule fits; empty where none does."""
+    present = [cell for cell in cells if not is_missing_cell(cell)]
+    if not present or isinstance(present[0], (dict, list)):
+        return "lists" if present and _are_rows(present) else ""
+    known = numbers[~np.isnan(numbers)].tolist()
+    rules = _rules_of_texts(present) if len(known) < len(present) else _rules_of_numbers(known)
+    return next((kind for kind, fits in rules.items() if fits), "")
+
+
+def _rules_of_texts(cells: Sequence[Any]) -> dict[str, bool]:
+    values = {str(cell).strip().lower() for cell in cells}
+    return {"words": len(values) == 2, "label": _recur(values, cells), "text": len(values) <= _CLASSES}
+
+
+def _rules_of_numbers(numbers: Sequence[float]) -> dict[str, bool]:
+    values, n_ends = set(numbers), sum(number in (0, 1) for number in numbers)
+    are_fractions = min(values) >= 0 and max(values) <= 1
+    return {
+        "label": _recur(values, numbers) and not are_fractions and all(map(float.is_integer, values)),
+        "constant": len(values) == 1 and n_ends > 0,
+        "outcome": values == _TIES or (are_fractions and len(values) <= 3 and n_ends >= 0.95 * len(numbers)),
+        "score": are_fractions,
+    }
+
+
+def _recur(values: set[Any], cells: Sequence[Any]) -> bool:
+    return len(values) <= min(_CLASSES, len(cells) // 2)
+
+
+def _are_rows(lists: Sequence[list[Any]]) -> bool:
+    width = len(lists[0])
+    if width < 2 or any(not isinstance(row, list) or len(row) != width for row in lists):
+        return False
+    numbers = np.array([[number_in(cell) for cell in row] for row in lists], dtype=np.float64)
+    return bool(np.all((numbers >= 0) & (numbers <= 1)) and np.allclose(numbers.sum(axis=1), 1, atol=_ROUNDING))
+
+
+def _tables(names: Sequence[str], numbers: Sequence[NDArray[np.float64]]) -> tuple[tuple[str, ...], ...]:
+    """Return the neighbours among columns that add up to 1 in every row, the longest first, no column twice."""
+    if not names:
+        return ()
+    table = np.array(numbers)
+    table = table[:, ~np.isnan(table).any(axis=0)]
+    sums = np.vstack([np.zeros(table.shape[1]), np.cumsum(table, axis=0)])
+    ends = [
+        (start, int(stop))
+        for start in range(len(names) - 1 if table.size else 0)
+        for stop in np.flatnonzero(np.abs(sums[:, 0] - sums[start, 0] - 1) < _ROUNDING)
+        if stop > start + 1 and np.all(np.abs(sums[stop] - sums[start] - 1) < _ROUNDING)
+    ]
+    places: list[tuple[int, int]] = []
+    for start, stop in sorted(ends, key=lambda each: each[0] - each[1]):
+        if all(stop <= first or start >= last for first, last in places):
+            places.append((start, stop))
+    return tuple(tuple(names[start:stop]) for start, stop in places)
+
+
+def _label(cell: Any) -> str:
+    """Return a cell as a label: whole numbers without a point, truth values in lower case; empty if it is missing."""
+    if is_missing_cell(cell) or isinstance(cell, list | dict):
+        return ""
+    text = str(cell).strip()
+    return text.lower() if text.lower() in ("true", "false") else re.sub(r"^([-+]?[0-9]+)\.0+$", r"\1", text)
+
+
+def _by_size(label: str) -> tuple[float, str]:
+    return (float(label), "") if re.fullmatch(r"-?[0-9]+", label) else (math.inf, label)

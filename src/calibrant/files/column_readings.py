@@ -1,0 +1,483 @@
+"""The readings of columns that rules for names and values allow.
+
+Tables say what a name means (`USUAL`, `WORDS`) and what values are (`Candidates`). Each pair of
+columns that they allow is a `ColumnReading`. These exclude one:
+
+- a column whose name says that it is predicted, or whether a prediction was right, is not the outcome;
+- a column that is the predicted class of the scores in every row is not, if another one may be;
+- a name that says it is true comes before one that is alike, that before one of an outcome, that before values alone;
+- two columns that add up to 1 are one event, and the score is that of the event's label;
+- a score below 1 / C in some row is not the probability of a predicted class of C;
+- where scores below and above a threshold are of different predicted labels, the score may be that of the event; if
+  no threshold does, and the scores may be those of the predicted labels, it is not.
+
+One reading that is left is proposed, and several are listed.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from calibrant.errors import quoted
+from calibrant.files.class_names import event_of, has_event, order_of, words_of
+from calibrant.files.column_kinds import Candidates
+from calibrant.files.column_options import ColumnReading, Options
+from calibrant.files.column_words import LIKE_OUTCOMES, LIKE_SCORES, OF_A_PREDICTION, WORDS, has_word, role_of
+from calibrant.files.sql import literal, sql_name
+
+_NAMED: Final = 6  # columns of a kind that an error names
+LISTED: Final = 4  #: readings that an error lists
+_PAIRS: Final = 10_000  # of a score and an outcome that are compared
+
+
+class Readings:
+    """The readings of columns by their names and values, next to what options name."""
+
+    def __init__(self, seen: Candidates, options: Options) -> None:
+        self.seen = seen
+        self.options = options
+        named = (options.score, options.outcome, options.target, options.weight)
+        self.taken = {*named, *options.by, *options.models, *options.clusters, *options.on}
+        #: The columns that may hold the truth.
+        self.truths = [
+            name
+            for name in (*seen.classes, *seen.outcomes)
+            if name not in self.taken and role_of(name) not in OF_A_PREDICTION
+        ]
+
+    def readings(self) -> list[ColumnReading]:
+        """Return the readings that names and values allow, each as the options that are not yet there."""
+        readings: dict[tuple[str, ...], ColumnReading] = {}
+        for reading in (self._left(each) for found in self._all() for each in self._with_event(found)):
+            if reading.words and not (reading.sql and reading.flags):  # an expression compares plain fractions
+                readings.setdefault(reading.words, reading)
+        return list(readings.values())
+
+    def _left(self, reading: ColumnReading) -> ColumnReading:
+        """Return a reading with the options that are not yet there, and how its numbers are written."""
+        options, truth = self.options, self.options.outcome or self.options.target
+        stated = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
+        stated |= {("--score", name) for name in options.models}
+        stated |= {("--odds", options.odds), ("--labels", ",".join(options.labels or ()))}
+        given = {"--percent": options.percent, "--decimal-comma": options.decimal_comma}
+        pairs = list(zip(reading.options[::2], reading.options[1::2], strict=True))
+        named = [name for option, value in pairs if option in ("--score", "--probs") for name in value.split(",")]
+        flags = dict.fromkeys(flag for name in named for flag in self.seen.flags.get(name, ()) if not given[flag])
+        left = tuple(word for pair in pairs if pair not in stated for word in pair)
+        return replace(reading, options=left, flags=tuple(flags))
+
+    def says_how(self, reading: ColumnReading) -> bool:
+        """Whether a reading says how numbers are written, so that they are probabilities."""
+        if "--odds" in reading.options:
+            return True
+        scores = (self.options.score, *self.options.models, *(self.options.probs or "").split(","))
+        return bool(reading.flags) and {*filter(None, scores)} <= set(self.seen.scores)
+
+    def of_percent(self) -> Readings:
+        """Return the readings in which numbers up to 100 may be per cents."""
+        return Readings(Candidates(self.seen.cells, percent=True), self.options)
+
+    def _all(self) -> list[ColumnReading]:
+        """Return the readings of the columns that options name, else of free ones."""
+        seen, options, truth = self.seen, self.options, self.options.outcome or self.options.target
+        truths = self.truths if truth is None else [truth] * (truth in seen.cells)
+        if options.score is not None:  # of an expression, the values are not known here
+            return self.of_scores([options.score], truths) if options.score in seen.cells else []
+        if options.models:
+            return self.of_scores(list(options.models), truths)
+        if options.probs is not None:
+            return self._of_classes([name.strip() for name in options.probs.split(",")], truths)
+        return (self._multilabel() if truth is None else []) or self._of_free(truths)
+
+    def _of_free(self, truths: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of free columns: classes, else an event and its complement, else scores."""
+        free = [name for name in self.seen.scores if name not in self.taken]
+        tables = [table for table in self.seen.tables if set(table) <= set(free)]
+        wide = [table for table in tables if len(table) > 2]
+        candidates = list(zip(self.seen.lists, strict=True)) or wide
+        readings = [each for columns in candidates for each in self._of_classes(columns, truths)]
+        return readings if readings or wide else self._of_single(free, tables, truths)
+
+    def _of_single(
+        self, free: Sequence[str], pairs: Sequence[Sequence[str]], truths: Sequence[str]
+    ) -> list[ColumnReading]:
+        """Return the readings of odds, else of an event and its complement, else of scores, else of counts."""
+        readings = [each for odds in self.seen.odds for each in self._of_classes(odds, truths)]
+        readings = readings or [each for pair in pairs for each in self._of_complements(pair, truths)]
+        named = [name for name in free if LIKE_SCORES.search(name) or _alike(name, truths)]
+        return readings or self.of_scores(named or free, truths) or self._of_counts(named or free)
+
+    def _of_counts(self, scores: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of scores of levels, next to the numbers of events and trials of each level."""
+        return [
+            ColumnReading(("--score", score, "--events", events, "--trials", trials), is_named=False)
+            for score in scores
+            for events, trials in self.seen.counts_beside(score)
+        ]
+
+    def of_scores(self, scores: Sequence[str], truths: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of scores of one event, or of the label that was predicted, or whether it was right."""
+        seen = self.seen
+        predicted = [name for name in (*seen.classes, *seen.outcomes) if role_of(name) == "predicted"]
+        if len(scores) == 1:
+            guesses = self._guesses(scores, truths)
+            truths, predicted = [name for name in truths if name not in guesses], [*predicted, *guesses]
+        pairs = _best_pairs(seen, scores, self._fitting(scores, truths, predicted))[: 2 * LISTED]
+        readings = [each for score, truth in pairs for each in self._of_pair(score, truth, truths, predicted)]
+        if self.options.models or self.options.percent:  # models are columns, and the expressions are of fractions
+            readings = [each for each in readings if each.options[1] in scores]
+        return self._with_right(scores[0], [truth for _, truth in pairs], readings) if len(scores) == 1 else readings
+
+    def _with_right(self, score: str, truths: Sequence[str], readings: list[ColumnReading]) -> list[ColumnReading]:
+        """Return the readings of a score, with those of columns that say whether a prediction was right."""
+        seen = self.seen
+        right = [name for name in seen.outcomes if role_of(name) == "right" and name not in self.taken]
+        of_right = [each for name in right for each in self.of_right(score, name)]
+        labels = [name for name in truths if role_of(name) == "label"]
+        if of_right and any(seen.follows([score], name) for name in labels):
+            return of_right
+        sure = (_is_named_so(score, name) and not (name in labels and seen.may_be_of(score, name)) for name in truths)
+        return readings if any(sure) else [*of_right, *readings]
+
+    def _fitting(self, scores: Sequence[str], truths: Sequence[str], predicted: Sequence[str]) -> list[str]:
+        """Return the truths that scores may be about: outcomes, two labels, or more with an event or the predicted one.
+
+        Whether two other numbers than 0 and 1 are labels, the name of their column decides.
+        """
+        of, outcomes = self.seen.labels, self.seen.outcomes
+        several = {label for name in predicted if len(of(name)) > 2 for label in of(name)}
+        return [
+            name
+            for name in truths
+            if name in outcomes
+            or (len(of(name)) <= 2 and any(_is_named_so(score, name) for score in scores))
+            or (len(scores) == 1 and several.intersection(of(name)))
+            or has_event(of(name))
+        ]
+
+    def _of_pair(self, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of a score next to a true label: its probability, or that of the predicted label.
+
+        Of columns that do not say that they are predicted, those named as labels may be, and where the truth does not
+        say that it is one, those that are as likely the truth.
+        """
+        seen, is_named, labels = self.seen, _is_named_so(score, truth), self.seen.labels(truth)
+        case = f"if {quoted(score)} is the probability of {quoted(truth)}"
+        event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=is_named)
+        may_be_event = truth in seen.outcomes or len(labels) <= 2 or has_event(labels)
+        others = [name for name in truths if name != truth and seen.may_be_of(score, name)]
+        named = [name for name in others if role_of(name) == "label"]
+        rivals = [] if role_of(truth) == "true" or named else _best(seen, others, [score])
+        readings = [] if rivals else self._of_judge(score, truth, predicted)
+        for guess in dict.fromkeys((*predicted, *named, *rivals)):
+            if not self._share_labels(truth, guess, predicted) or (may_be_event and not seen.may_be_of(score, guess)):
+                continue
+            may_be_event = may_be_event and (guess in rivals or seen.follows([score], guess))
+            readings += self._of_guess(score, truth, guess, is_rival=guess in rivals)
+        return [event, *readings] if may_be_event else readings
+
+    def _with_event(self, reading: ColumnReading) -> list[ColumnReading]:
+        """Return a reading of a score and its outcome without ties, and with the label of the event.
+
+        Without a usual word, the event is the label of the larger scores, if these differ beyond chance.
+        """
+        if reading.sql or reading.options[::2] != ("--score", "--outcome") or self.options.labels:
+            return [reading]
+        _, score, _, truth = reading.options
+        labels = self.seen.labels(truth)
+        if truth in self.seen.ties:
+            ties = f"{sql_name(truth)} <> 0.5"
+            where = ties if self.options.where is None else f"({self.options.where}) AND {ties}"
+            case = f"if 0.5 in {quoted(truth)} is a tie, to leave ties out"
+            return [replace(reading, options=(*reading.options, "--where", where), case=case, always=True)]
+        if score not in self.seen.scores or len(labels) != 2 or any("," in label for label in labels):
+            return [reading]
+        usual = event_of(labels, score)
+        likely, is_sure = self.seen.by_scores(score, truth)
+        readings: list[ColumnReading] = []
+        for other, label in (likely, likely[::-1]):
+            if usual == label or (usual is None and not (is_sure and readings)):
+                case = f"if {quoted(label)} of {quoted(truth)} is the event" if usual is None else reading.case
+                readings.append(replace(reading, options=(*reading.options, *_spelled(other, label)), case=case))
+        return readings
+
+    def _of_judge(self, score: str, truth: str, predicted: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of a confidence in the label of a column with a like name, such as that of a judge."""
+        if role_of(truth) != "true" or not has_word(score, "confidence"):
+            return []
+        own = {word for word in words_of(score) if word not in WORDS["confidence"]}
+        labels = self.seen.labels(truth)
+        judges = [
+            name
+            for name in (*self.seen.classes, *self.seen.outcomes)
+            if name not in (truth, *predicted) and own.intersection(words_of(name)) and self.seen.labels(name) == labels
+        ]
+        return [self._right(score, truth, name) for name in judges]
+
+    def _right(self, score: str, truth: str, guess: str, doubt: str = "") -> ColumnReading:
+        """Return the reading of a score as the probability that a predicted label is the true one."""
+        case = f"if {quoted(score)} is the probability of the predicted label {quoted(guess)}{doubt}"
+        right = f"{sql_name(guess)} = {sql_name(truth)}"
+        return ColumnReading(
+            ("--score", score, "--outcome", right), case, is_named=_is_named_so(score, truth), sql=True
+        )
+
+    def _share_labels(self, truth: str, guess: str, predicted: Sequence[str]) -> bool:
+        """Whether columns share labels; if the names leave open that one is predicted, both of two labels."""
+        labels, others = set(self.seen.labels(truth)), set(self.seen.labels(guess))
+        return not labels.isdisjoint(others) and (guess in predicted or len(labels) > 2 or labels == others)
+
+    def _of_guess(self, score: str, truth: str, guess: str, *, is_rival: bool) -> list[ColumnReading]:
+        """Return the readings of a score as that of a predicted label; of rivals, either may be the truth."""
+        is_label, labels, is_named = role_of(truth) == "label", self.seen.labels(truth), _is_named_so(score, truth)
+        one, other = (truth, guess) if is_label and is_rival else (guess, truth)
+        doubt = f" or {quoted(other)}" if is_rival and not is_label else ""
+        readings = [replace(self._right(score, other, one, doubt), is_named=is_named)]
+        case = readings[0].case
+        if not doubt and len(labels) == 2 and set(labels) == set(self.seen.labels(guess)):
+            readings += [
+                ColumnReading(options, f"{case}, as the probability of the event", is_named=is_named, sql=True)
+                for options in self._as_event(score, other, one)
+            ]
+        return readings
+
+    def _as_event(self, score: str, truth: str, predicted: str) -> list[tuple[str, ...]]:
+        """Return the options that read a score of a predicted label as that of the event; of each label if unknown."""
+        labels, name = self.seen.labels(truth), sql_name(score)
+        return [
+            (
+                *("--score", f"CASE WHEN {_equals(predicted, event)} THEN {name} ELSE 1 - {name} END"),
+                *("--outcome", truth, *_spelled(other, event)),
+            )
+            for other, event in (labels, labels[::-1])
+            if event_of(labels) in (None, event)
+        ]
+
+    def of_right(self, score: str, right: str) -> list[ColumnReading]:
+        """Return the readings of a score next to a column with whether a prediction was correct."""
+        case = f"if {quoted(score)} is the probability that {quoted(right)} is true"
+        answer = ColumnReading(("--score", score, "--outcome", right), case)
+        yes, numbers = event_of(self.seen.labels(right)), self.seen.numbers(score)
+        may_be_below = score in self.seen.scores and not has_word(score, "confidence")
+        if yes is None or not (may_be_below and (numbers < 0.5).any()):
+            return [answer]
+        if self.options.percent:  # the expressions compare fractions
+            return [replace(answer, always=True)]
+        event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({_equals(right, yes)})")
+        case = f"if {quoted(score)} is the probability of an event that was predicted at 0.5 or more"
+        larger = f"{case}, to evaluate the larger of this probability and its complement"
+        top = ColumnReading((*event, "--notion", "top-label"), larger, sql=True)
+        return [ColumnReading(event, case, sql=True), top, answer]
+
+    def _of_complements(self, columns: Sequence[str], truths: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of two columns that add up to 1, as the score of the event."""
+        guesses = self._guesses(columns, truths)
+        fitting = [name for name in truths if name not in guesses and len(self.seen.labels(name)) == 2]
+        readings = []
+        for truth in _best(self.seen, fitting, columns):
+            labels = self.seen.labels(truth)
+            order, event = order_of(columns, labels) or (), event_of(labels)
+            for label in [each for each in order if event in (None, each)]:
+                score, (other,) = columns[order.index(label)], [each for each in order if each != label]
+                options = ("--score", score, "--outcome", truth, *_spelled(other, label))
+                is_named = any(_is_named_so(name, truth) for name in columns)
+                case = f"if {quoted(label)} of {quoted(truth)} is the event"
+                readings.append(ColumnReading(options, case, is_named=is_named))
+        return readings
+
+    def _of_classes(self, columns: Sequence[str], truths: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of columns of classes, or of one column of lists."""
+        options, guesses = self.options, self._guesses(columns, truths)
+        fitting = [name for name in truths if name not in guesses]
+        if len(columns) > 1 and options.probs is None and options.target is None:
+            fitting = [name for name in fitting if self._fits(columns, name)]
+        readings = []
+        for truth in _best(self.seen, fitting, columns):
+            labels, names, is_named = self.seen.labels(truth), ",".join(columns), self._fits(columns, truth)
+            case = f"if {quoted(truth)} holds the true class"
+            odds = self.seen.odds.get(tuple(columns))
+            form = ("--odds", odds) if odds is not None else ()
+            reading = ColumnReading(("--probs", names, "--target", truth, *form), case, is_named=is_named)
+            if len(columns) > 1 and options.labels is None and options.class_names is None:
+                order, numbers = order_of(columns, labels), tuple(map(str, range(len(columns))))
+                if order is None and not {*labels} <= {*numbers}:
+                    continue
+                if order is None:
+                    case = f"if value 0 in {quoted(truth)} is the class of column {quoted(columns[0])}, and so on"
+                    reading = replace(reading, case=case, always=True)
+                elif order != numbers:
+                    reading = replace(reading, options=(*reading.options, "--labels", ",".join(order)))
+            readings.append(reading)
+        return readings
+
+    def _multilabel(self) -> list[ColumnReading]:
+        """Return the reading of several scores, each with its outcome: ``prob_toxic`` and ``toxic``, and so on."""
+        of_words: dict[str, list[tuple[str, str]]] = {}
+        for score in self.seen.scores:
+            for outcome in self.seen.outcomes:
+                if outcome != score and outcome in score:
+                    of_words.setdefault(score.replace(outcome, "*", 1), []).append((score, outcome))
+        pairs = max(of_words.values(), key=len, default=[])
+        if len(pairs) < 2:
+            return []
+        scores, targets = zip(*pairs, strict=True)
+        notion = () if scores in self.seen.tables and len(scores) > 2 else ("--notion", "multilabel")  # else one-hot
+        return [ColumnReading(("--probs", ",".join(scores), "--target", ",".join(targets), *notion))]
+
+    def _guesses(self, columns: Sequence[str], truths: Sequence[str]) -> list[str]:
+        """Return the columns that follow the scores in every row, so are predicted, where another may be the truth."""
+        of = self.seen.labels
+        follow = [name for name in truths if role_of(name) != "true" and self.seen.follows(columns, name)]
+        labels = {label for name in truths if name not in follow for label in of(name)}
+        return [name for name in follow if labels.intersection(of(name))]
+
+    def _fits(self, columns: Sequence[str], target: str) -> bool:
+        """Whether a column may be the true class of columns of probabilities: by its name, or because it names them."""
+        return _may_be_true(target) or order_of(columns, self.seen.labels(target)) is not None
+
+    def in_words(self, readings: Sequence[ColumnReading]) -> str:
+        """Return which columns may hold what."""
+        values = dict(zip(readings[0].options[::2], readings[0].options[1::2], strict=True))
+        kinds: list[tuple[str, Sequence[str]]] = []
+        if "--probs" in values:
+            kinds.append(("probabilities of classes", self.seen.lists or values["--probs"].split(",")))
+        elif "--score" in values:
+            kinds.append(("probabilities", self.seen.scores))
+        if "--outcome" in values and not readings[0].sql:
+            outcomes = [name for name in self.truths if name in self.seen.outcomes]
+            kinds.append(("outcomes", outcomes or [values["--outcome"]]))
+        elif "--target" in values:
+            target = values["--target"]
+            kinds.append(("labels", target.split(",") if "," in target else self.truths))
+        words = [f"{what} in {_some(names)}" for what, names in kinds]
+        if kinds and kinds[-1][0] in ("outcomes", "labels") and not all(each.is_named for each in readings):
+            words[-1] += " (a guess from the values)"
+        return "; ".join(words).replace(" in ", " may be in ", 1) or "the columns can be read in several ways"
+
+    def unmatched(self) -> str:
+        """Return what to do about scores without outcomes, or columns of classes that do not name the labels."""
+        columns = next((table for table in self.seen.tables if len(table) > 2), ())
+        if self.taken - {None} or self.options.probs is not None:
+            return ""
+        if not columns:
+            return self._without_outcome()
+        probs = f"probabilities of classes may be in {_some(columns)} (--probs {','.join(columns)})"
+        target = next((name for name in self.truths if self._fits(columns, name)), None)
+        if target is None:
+            remedy = "add a column of true classes, and name it with --target"
+            return f"{probs}, but no column looks like the true class; {remedy}"
+        labels = f"write {_some(self.seen.labels(target))} in the order of the columns"
+        order = f"the names do not show the order of the labels; with --labels, {labels}"
+        return f"{probs}, labels in {target} (--target {target}); {order}"
+
+    def _without_outcome(self) -> str:
+        """Return what to do about a column of scores next to no column that looks like the outcome."""
+        scores = self.seen.scores
+        if not scores or self._fitting(scores, self.truths, ()):
+            return ""
+        typed = " ".join(("--score", shlex.quote(scores[0]), *self.seen.flags[scores[0]]))
+        remedy = "name the column that holds 0 and 1, or two words, with --outcome"
+        amount = next((name for name in self.seen.amounts if name != scores[0]), None)
+        if amount is not None:
+            remedy += f", or write the event as a condition, such as --outcome '{sql_name(amount)} > 0'"
+        found = f"probabilities may be in {_some(scores)} ({'such as ' * (len(scores) > 1)}{typed})"
+        return f"{found}, but no column looks like the outcome; {remedy}"
+
+
+# ---------------------------------------------------------------- evidence
+
+
+def best_pair(seen: Candidates, scores: Sequence[str], outcomes: Sequence[str]) -> tuple[str, str] | None:
+    """Return the score and the outcome that belong together most likely; None where no pair does, or several do."""
+    pairs = _best_pairs(seen, scores, [name for name in outcomes if role_of(name) != "predicted"])
+    return pairs[0] if len(pairs) == 1 else None
+
+
+def predicted_beside(seen: Candidates, truth: str) -> str | None:
+    """Return the column with the predicted labels next to the true ones: its name says so, and its labels recur."""
+    true = set(seen.labels(truth)) if truth in seen.cells else set()
+    others = {name: seen.labels(name) for name in seen.cells if role_of(name) == "predicted" and name != truth}
+    return next((name for name, labels in others.items() if 2 * len(true.intersection(labels)) > len(labels)), None)
+
+
+def _best_pairs(seen: Candidates, scores: Sequence[str], outcomes: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the pairs of a score and an outcome that belong together most likely, each event once.
+
+    They are not a pair if only one of them is named like a third column: ``prob_insult`` and ``toxic``
+    where there is ``insult``.
+    """
+    if len(scores) * len(outcomes) > _PAIRS:  # no name is likely to decide
+        return []
+    events = [name for name in seen.outcomes if role_of(name) not in OF_A_PREDICTION]
+    outcomes_of = {score: _alike(score, events) for score in scores}
+    scores_of = {name: _alike(name, seen.scores) for name in outcomes}
+    pairs = [
+        (score, name)
+        for score in scores
+        for name in outcomes
+        if score != name
+        and (
+            _are_alike(score, name)
+            or role_of(name) == "true"
+            or not (outcomes_of[score] - {name} or scores_of[name] - {score})
+        )
+    ]
+    ranks = {pair: (*_rank(seen, *pair), not LIKE_SCORES.search(pair[0])) for pair in pairs}
+    first = min(ranks.values(), default=None)
+    best = [pair for pair in pairs if ranks[pair] == first][: 4 * LISTED]  # more than an error lists
+    return [pair for k, pair in enumerate(best) if not any(all(map(seen.are_complements, pair, b)) for b in best[:k])]
+
+
+def _best(seen: Candidates, truths: Sequence[str], scores: Sequence[str]) -> list[str]:
+    """Return those of the columns that are the truth most likely, by their names."""
+    ranks = {}
+    for name in truths:
+        is_not_true, *others = min(_rank(seen, score, name) for score in scores)
+        is_no_class = len(scores) > 1 and order_of(scores, seen.labels(name)) is None  # which names the columns
+        ranks[name] = (is_not_true, is_no_class, *others)
+    first = min(ranks.values(), default=None)
+    return [name for name in truths if ranks[name] == first]
+
+
+def _rank(seen: Candidates, score: str, truth: str) -> tuple[bool, ...]:
+    """Order columns by how likely they are the truth of a score."""
+    is_true, is_like_outcomes = role_of(truth) == "true", bool(LIKE_OUTCOMES.search(truth))
+    return not is_true, not _are_alike(score, truth), not is_like_outcomes, len(seen.labels(truth)) < 2
+
+
+def _alike(name: str, others: Sequence[str]) -> set[str]:
+    """Return the other columns that are named like one."""
+    return {other for other in others if other != name and _are_alike(name, other)}
+
+
+def _are_alike(score: str, outcome: str) -> bool:
+    """Whether one of two names holds the other: ``prob_toxic`` and ``toxic``."""
+    short, long = sorted((score.lower(), outcome.lower()), key=len)
+    return short in long and len(short) >= 3 and not LIKE_SCORES.fullmatch(short)
+
+
+def _is_named_so(score: str, truth: str) -> bool:
+    """Whether the name of a truth says that it is one, and not its values alone."""
+    return _may_be_true(truth) or _are_alike(score, truth)
+
+
+def _may_be_true(name: str) -> bool:
+    return role_of(name) == "true" or bool(LIKE_OUTCOMES.search(name))
+
+
+def _equals(name: str, label: str) -> str:
+    """Return the SQL that a column holds a label."""
+    column = sql_name(name)
+    return {"1": f"{column} = 1", "true": column}.get(label, f"{column} = {literal(label)}")
+
+
+def _spelled(other: str, event: str) -> tuple[str, ...]:
+    """Return the option that names two labels, the event second; none where it is named by itself."""
+    return () if event in ("1", "true") else ("--labels", f"{other},{event}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

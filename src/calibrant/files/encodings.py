@@ -1,0 +1,80 @@
+"""Text in other encodings than UTF-8: copies in UTF-8, and errors that propose an encoding."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import shutil
+from typing import Any, Final
+
+from calibrant.errors import FileError, quoted
+
+#: The encoding of Windows in Western Europe and America, and five bytes more for what is not its text.
+WINDOWS: Final = "cp1252"
+
+_MARKS: Final = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_STEP: Final = 1 << 20  # characters that are copied at a time
+_BYTES: Final = 1 << 20  # of a line that are looked at, at most
+_SHOWN: Final = 30  # characters before and after the first one that is not ASCII
+
+
+def is_encoding(name: str) -> bool:
+    """Whether Python knows an encoding of text by a name."""
+    try:
+        "".encode(name)
+    except (LookupError, ValueError, UnicodeError):
+        return False
+    return True
+
+
+def recode(path: str, source: str, copy: str, encoding: str) -> None:
+    """Copy a text to a file in UTF-8; ``path`` is its name in errors.
+
+    It raises `FileError` for bytes that are not text in this encoding.
+    """
+    with _opened(source, encoding) as text, open(copy, "x", encoding="utf-8", newline="") as target:
+        try:
+            shutil.copyfileobj(text, target, _STEP)
+        except UnicodeError as error:
+            problem = f"is not text in the encoding {encoding} ({error})"
+            raise FileError(path, problem, "name the encoding that its program wrote with --encoding") from None
+
+
+def not_utf8(path: str, source: str) -> FileError:
+    """Return the error of a text that is not UTF-8, with the encoding that it may have; ``source`` is where it is."""
+    with _opened(source) as stream:
+        head = stream.read(4)
+    encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
+    if encoding is None and len(head) == 4 and not head[1] and not head[3]:
+        encoding = "utf-16-le"
+    if encoding is not None:
+        problem = f"is text in {encoding}, not in UTF-8"
+        return FileError(path, problem, "save the file as UTF-8, or name its encoding", ("--encoding", encoding))
+    number, line = _wrong_line(source)
+    problem = f"line {number:,} is not UTF-8 text"
+    try:
+        text = line.decode(WINDOWS)
+    except UnicodeDecodeError:
+        remedy = "save the file as UTF-8, or name its encoding with --encoding, such as latin-1, cp1251 or gb18030"
+        return FileError(path, problem, remedy)
+    first = next((place for place, character in enumerate(text) if not character.isascii()), 0)
+    part = text[max(first - _SHOWN, 0) : first + _SHOWN].strip()
+    remedy = f"save the file as UTF-8, or name its encoding: if {quoted(part)} is what it should read"
+    return FileError(path, problem, remedy, ("--encoding", WINDOWS))
+
+
+def _opened(source: str, encoding: str | None = None) -> Any:
+    """Open a file, compressed or not, as text in an encoding, or as bytes."""
+    opened = gzip.open if source.lower().endswith(".gz") else open
+    return opened(source, "rb") if encoding is None else opened(source, "rt", encoding=encoding, newline="")
+
+
+def _wrong_line(source: str) -> tuple[int, bytes]:
+    """Return the number of the first line that is not UTF-8, and its bytes; an empty line if there is none."""
+    with _opened(source) as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(_BYTES), b""), 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number, line.strip()
+    return 1, b""
