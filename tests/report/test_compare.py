@@ -652,8 +652,8 @@ def test_the_text_shows_the_numbers() -> None:
     text, pair = str(comparison), comparison.pairs[0]
     assert text.startswith("900 rows, 2 models (event: outcome = 1)\n")
     assert "\nold minus new\n" in text
-    for name, label in (("ece", "ECE"), ("brier", "Brier score"), ("nll", "log loss"), ("accuracy", "accuracy")):
-        e = pair[name]
+    for name in ("ece", "brier", "nll", "accuracy"):
+        e, label = pair[name], re.escape(comparison.descriptions[name].label)
         assert re.search(rf"^  {label} +\{e.value:+.4f} +\{e.low:+.4f} to \{e.high:+.4f}", text, re.MULTILINE), name
     for name, values in comparison.models.items():
         numbers = [f"{values[key]:.4f}" for key in ("brier", "nll", "accuracy")]

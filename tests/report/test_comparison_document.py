@@ -77,7 +77,7 @@ def test_a_pair_is_named_once_below_the_models() -> None:
     assert "Differences in the Brier score: m0 − m1" in page.text
     assert page.tables[-2][0] == ["first − second", "difference", "95 % CI", "calibration: p"]
     assert page.tables[-1][0] == ["measure", "difference", "95 % CI", "remark"]
-    assert [row[0] for row in page.tables[-1][1:]] == [
+    assert [row[0].partition(" (")[0] for row in page.tables[-1][1:]] == [
         "Brier score",
         "log loss",
         "accuracy",
@@ -356,7 +356,8 @@ def test_the_markdown() -> None:
     assert rows[1][:4] == ["new", f"{result.models['new']['brier']:.4f}", "1", "yes"]
     assert "\n### Models\n" in source
     rows = rows[3:]
-    assert rows[0][:6] == ["model", "calibration", "Brier score", "log loss", "accuracy", "mean prediction"]
+    accuracy = result.descriptions["accuracy"].label
+    assert rows[0][:6] == ["model", "calibration", "Brier score", "log loss", accuracy, "mean prediction"]
     assert rows[0][-1] == "debiased squared CE"
     assert rows[1][:2] == ["old", "miscalibrated"]
     assert rows[1][6] == f"{result.models['old']['ece']:.4f}"

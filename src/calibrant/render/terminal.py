@@ -33,9 +33,9 @@ _P_VALUE: Final = re.compile(r"\b([pE]) ([=<≤]) ")
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
 
 #: The characters that `Style.unicode` needs.
-GLYPHS: Final = "█░┃·–…≤"
+GLYPHS: Final = "█░┃·–…≤≥"
 
-_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "...", "≤": "<="})
+_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "...", "≤": "<=", "≥": ">="})
 
 
 @dataclass(frozen=True)
