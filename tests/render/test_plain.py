@@ -61,6 +61,12 @@ def test_a_bin_within_its_band_or_with_few_rows_is_not_chosen() -> None:
     assert report.miscalibrated
     assert parts(report)[0] == 15
     assert parts(report)[4] == 600
+    scores, events = np.repeat([0.5, 0.15], [5_000, 200]), np.repeat([2_460, 60], [5_000, 200])
+    outcomes = np.concatenate([np.arange(5_000) < events[0], np.arange(200) < events[-1]]).astype(int)
+    report = calibrant.evaluate(scores, outcomes, **FEW)
+    assert abs(0.5 - 0.492) * 5_000 > abs(0.15 - 0.3) * 200  # more of the ECE, but not beyond chance
+    assert report.miscalibrated
+    assert parts(report)[3:] == (60, 200)
 
 
 def test_rows_without_a_full_bin_are_taken_together_and_few_rows_say_nothing() -> None:
