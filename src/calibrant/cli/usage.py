@@ -39,11 +39,12 @@ SECTIONS: Final = {
         "html_path json_path tolerance gate profile method map_path anyway max_risk yes_risk no_risk confidence",
         "Columns": "targets_file weight weights_are by_values baseline paired percent decimal_comma odds "
         "events trials encoding sheet labels class_names",
-        "Evaluation": "notion classwise ordered n_bins measures ignore_index timezone level n_resamples rng bands "
-        "tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error cost_of_referral",
+        "Evaluation": "notion classwise ordered marginal n_bins measures ignore_index timezone level n_resamples rng "
+        "bands tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error "
+        "cost_of_referral",
         "Decision models": "question truth_path truth_on yes stated each gates_path",
-        "Output": "all_measures quiet title date open_page markdown_path png_path svg_path sketch_path sql_path "
-        "onnx_path",
+        "Output": "all_measures quiet title date open_page markdown_path png_path svg_path pdf_path dpi "
+        "sketch_path sql_path onnx_path",
         "Many rows and files": "exact keep_going engine master",
         "Options from a file": "config no_config",
     }.items()
