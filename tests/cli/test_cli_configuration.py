@@ -279,7 +279,7 @@ def test_a_wrong_file_is_named_with_its_key(text: str | bytes, message: str) -> 
     [
         *(
             (name, '"a"')
-            for name in ("json", "html", "markdown", "png", "svg", "sketch", "targets", "master", "config")
+            for name in ("json", "html", "markdown", "png", "svg", "pdf", "sketch", "targets", "master", "config")
         ),
         ("engine", '"spark"'),
         ("open", "true"),

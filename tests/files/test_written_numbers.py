@@ -353,3 +353,13 @@ def test_scores_without_an_outcome_are_named_with_a_condition(tmp_path):
     assert "or write the event as a condition, such as --outcome 'rain_mm > 0'" in err
     found = estimates("report", path, "--score", "PoP", "--percent", "--outcome", "rain_mm > 0")
     assert found["brier"] == pytest.approx(BRIER)
+
+
+def test_an_outcome_among_more_words_is_proposed_in_two_steps(tmp_path):
+    words = np.where(np.arange(150) % 10 == 0, "CANCEL", np.array(["NO", "YES"])[OUTCOMES])
+    path = save(tmp_path / "f.csv", ",", ("price", SCORES), ("resolved_as", words))
+    (first,) = proposed(run("report", path)[2])
+    assert first[-2:] == ["--outcome", "resolved_as"]
+    (second,) = proposed(run(*first)[2])
+    kept = np.arange(150) % 10 != 0
+    assert estimates(*second)["brier"] == pytest.approx(np.mean((SCORES - OUTCOMES)[kept] ** 2))

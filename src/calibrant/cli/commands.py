@@ -85,6 +85,11 @@ def main() -> None:
     help="Evaluate each class too (default: yes up to 10,000 classes, or below 500 classes in a sketch).",
 )
 @option("--ordered", is_flag=True, help="Read the classes as ordered levels, in the order of the columns.")
+@option(
+    "--marginal",
+    is_flag=True,
+    help="Make a group of each value of each column in --by. By default, groups are combinations of values.",
+)
 @shared.classes
 @shared.level
 @option(
@@ -160,6 +165,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     \b
     calibrant report digits.parquet --html report.html
     calibrant report games.csv --score win_prob --outcome won --by season
+    calibrant report patients.csv --by sex --by ward --marginal --profile clinical
     calibrant report answers.parquet --cluster question_id
     calibrant report 'logs/*.parquet' --probs 'p_*' --where "split = 'test'"
     calibrant report model.npz --logits --tolerance 0.02 --gate
@@ -297,8 +303,8 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     "--method",
     metavar="METHOD",
     default=CommandOptions.method,
-    help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift, clipped, histogram; or vector, "
-    "matrix.",
+    help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift (or intercept), clipped, "
+    "histogram; or vector, matrix.",
     common="The kind of map, such as temperature.",
 )
 @option(
@@ -422,7 +428,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 
     \b
     calibrant threshold answers.csv --score confidence --outcome correct
-    calibrant threshold claims.parquet --probs 'p_*' --cluster customer
+    calibrant threshold cases.parquet --probs 'p_*' --cluster customer
     calibrant threshold visits.csv --score risk --yes-risk 0.1 --no-risk 0.02
     calibrant threshold decisions.jsonl --max-risk 0.05 --gates thresholds.json
 

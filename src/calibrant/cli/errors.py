@@ -155,7 +155,7 @@ class _OfFiles:
         option, value = ("--probs", options.probs) if options.probs else ("--scores", options.scores)
         if not value or not os.path.isfile(value) or error.fault in (FileFault.UNREADABLE, FileFault.VALUE):
             return ""
-        other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the shell's other files
+        other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the other files
         common = os.path.commonprefix([value, *other_files])  # noqa: RUF071 - characters, as in a pattern
         prefix = common if other_files else re.sub(r"[^_]*$", "", value)
         return f"; {quoted(value)} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"

@@ -50,7 +50,7 @@ ENGINES: Final = ("embedded", "spark")
 
 #: What is written, by the names of its options.
 OUTPUTS: Final = (
-    *("sketch", "json", "html", "markdown", "png", "svg"),
+    *("sketch", "json", "html", "markdown", "png", "svg", "pdf"),
     *("map", "sql", "onnx", "gates", "since_onset", "prometheus"),
 )
 
@@ -75,6 +75,7 @@ class CommandOptions(Options):
     notion: Notion | None = None
     classwise: bool | None = None
     ordered: bool = False
+    marginal: bool = False
     n_bins: int = 15
     ignore_index: int | None = None
     level: float = 0.95
@@ -96,6 +97,8 @@ class CommandOptions(Options):
     markdown_path: str | None = None
     png_path: str | None = None
     svg_path: str | None = None
+    pdf_path: str | None = None
+    dpi: int = 200
     quiet: bool = False
     all_measures: bool = False
     config: Configured | None = None
@@ -392,6 +395,13 @@ outputs = declared(
     ),
     option("--png", "png_path", type=OutputFile(".png"), help="Write the figure to this PNG file."),
     option("--svg", "svg_path", type=OutputFile(".svg"), help="Write the figure to this SVG file."),
+    option("--pdf", "pdf_path", type=OutputFile(".pdf"), help="Write the figure to this PDF file."),
+    option(
+        "--dpi",
+        type=whole(lambda dots: 30 <= dots <= 1200, "pass a number from 30 to 1200", name="n"),
+        default=CommandOptions.dpi,
+        help="The resolution of the PNG file, in dots per inch.",
+    ),
     option("--config", metavar="PATH", help="A file with options (default: calibrant.toml or pyproject.toml)."),
     option("--no-config", is_flag=True, expose_value=False, help="Do not read a file of options."),
 )
@@ -490,6 +500,8 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
             yield f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
     if options.ordered:
         yield from _of_ordered(options)
+    if options.marginal and not options.by:
+        yield "--marginal is about the columns of --by; pass --by too, such as --by sex --by ward --marginal"
     if options.engine == "spark":
         yield from _of_spark(options)
     elif options.master is not None:
@@ -659,6 +671,11 @@ def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
         typed = ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
         if typed and options.html_path is None and not options.open_page and not _is_faulty(ctx, "html_path"):
             yield f"--{option} sets the {option} of the HTML page; pass --html too"
+    typed = ctx.get_parameter_source("dpi") is ParameterSource.COMMANDLINE
+    if typed and options.png_path is None and not _is_faulty(ctx, "png_path", "dpi"):
+        vector = next((f"--{kind}" for kind in ("svg", "pdf") if getattr(options, f"{kind}_path") is not None), "")
+        why = f"{vector} writes lines, which have no resolution" if vector else "it is the resolution of a PNG file"
+        yield f"--dpi works only with --png, because {why}; pass --png too, or leave --dpi out"
     if options.by_values and not options.by:
         yield "--by-values works only with --by; pass --by too"
     if options.labels and options.class_names:

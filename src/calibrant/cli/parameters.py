@@ -33,7 +33,7 @@ def label(param: click.Parameter) -> str:
 
 
 class Checked(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
-    """Values of one of click's types without a problem; ``missing`` says what to pass if there is no value."""
+    """Values of one of click's types without a problem; ``missing`` says what to pass if a value is missing."""
 
     def __init__(
         self,

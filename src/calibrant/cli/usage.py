@@ -38,11 +38,12 @@ SECTIONS: Final = {
         "Common options": "",
         "Columns": "targets_file weight weights_are by_values baseline paired own_outcomes percent decimal_comma odds "
         "events trials encoding sheet labels class_names",
-        "Evaluation": "notion classwise ordered n_bins measures ignore_index timezone level n_resamples rng bands "
-        "tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error cost_of_referral",
+        "Evaluation": "notion classwise ordered marginal n_bins measures ignore_index timezone level n_resamples rng "
+        "bands tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error "
+        "cost_of_referral",
         "Decision models": "question truth_path truth_on yes stated each gates_path",
-        "Output": "all_measures quiet title date open_page markdown_path png_path svg_path sketch_path sql_path "
-        "onnx_path",
+        "Output": "all_measures quiet title date open_page markdown_path png_path svg_path pdf_path dpi "
+        "sketch_path sql_path onnx_path",
         "Many rows and files": "exact keep_going engine master",
         "Options from a file": "config no_config",
     }.items()
@@ -99,7 +100,7 @@ class Argument(Collecting, click.Argument):
 
 
 def together(ctx: click.Context, errors: Iterable[click.UsageError]) -> click.UsageError | None:
-    """Return one error for those of the parameters and others; None if there are none."""
+    """Return one error for the errors of parameters and others; None without errors."""
     distinct = list({error.format_message(): error for error in (*ctx.meta.get(FAULTS, ()), *errors)}.values())
     if len(distinct) > 1:
         return click.UsageError("; and ".join(error.format_message().removesuffix(".") for error in distinct), ctx)
@@ -311,7 +312,7 @@ def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[s
 
 
 def shell_word(text: str) -> str:
-    """Return a word of a command as a shell takes it; one with single quotes stands in double quotes."""
+    """Return a word as a command line takes it; one with single quotes stands in double quotes."""
     return f'"{text}"' if "'" in text and not re.search(r'["$`\\!]', text) else shlex.quote(text)
 
 
@@ -342,7 +343,7 @@ NAME: Final = "calibrant.toml"
 _PROJECT: Final = "pyproject.toml"
 _LARGEST: Final = 1_000_000  # bytes
 
-#: What only the command line does beside naming files: it chooses an engine and its host, and opens a page.
+#: What only the command line does, apart from naming files: it chooses an engine and its host, and opens a page.
 _TYPED_ONLY: Final = ("open_page", "engine", "master", "config", "no_config")
 
 #: Options that take SQL. DuckDB runs it behind locks; Spark has none, and could run programs.

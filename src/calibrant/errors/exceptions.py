@@ -232,7 +232,7 @@ def package_command(package: str) -> str:
 
 
 def _pip() -> str:
-    """Return how to call the pip of this Python; the one that the shell finds may install elsewhere."""
+    """Return how to call the pip of this Python; another pip on the path may install elsewhere."""
     import shutil
     from importlib.util import find_spec
 
@@ -254,7 +254,7 @@ def _source() -> dict[str, Any]:
 
 
 def _requirement(extra: str, source: dict[str, Any]) -> str:
-    """Return the argument of ``pip install``, quoted for the shell."""
+    """Return the argument of ``pip install``, quoted for a command line."""
     from urllib.request import url2pathname
 
     url, plain = source.get("url", ""), f"calibrant[{extra}]"
@@ -271,5 +271,5 @@ def _requirement(extra: str, source: dict[str, Any]) -> str:
 
 
 def _shell_quoted(word: str) -> str:
-    """Return a word in the quotes of the system's shells."""
+    """Return a word in the quotes of the system's command line."""
     return f'"{word}"' if os.name == "nt" else shlex.quote(word)

@@ -143,7 +143,7 @@ def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
 
 
 def _schema(schema: Any, header: Sequence[str]) -> Any:
-    """Return the schema of columns and new ones, with the names of a file and what else it says of its columns."""
+    """Return the schema of columns and new ones, with the names and the other metadata of a file's columns."""
     arrow = load("pyarrow", "to write files")
     fields = [field.with_name(name) for field, name in zip(schema, header, strict=False)]
     return arrow.schema(
@@ -225,7 +225,7 @@ def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[
     """Return the scores of a column."""
     arrow = load("pyarrow", "to write files")
     try:
-        if arrow.types.is_run_end_encoded(scores.type):  # from which Arrow does not cast
+        if arrow.types.is_run_end_encoded(scores.type):  # Arrow does not cast these
             scores = load("pyarrow.compute", "to read runs").run_end_decode(scores)
         numbers = scores.cast(arrow.float64())
     except arrow.ArrowException as error:  # a text that is not a number, or a type that has none

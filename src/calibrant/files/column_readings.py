@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Final
 
 from calibrant.errors import quoted
-from calibrant.files.class_names import event_of, order_of, words_of
+from calibrant.files.class_names import event_of, has_event, order_of, words_of
 from calibrant.files.column_kinds import Candidates
 from calibrant.files.column_options import ColumnReading, Options
 from calibrant.files.column_words import LIKE_OUTCOMES, LIKE_SCORES, OF_A_PREDICTION, WORDS, has_word, role_of
@@ -143,7 +143,7 @@ class Readings:
         return readings if any(sure) else [*of_right, *readings]
 
     def _fitting(self, scores: Sequence[str], truths: Sequence[str], predicted: Sequence[str]) -> list[str]:
-        """Return the truths that scores may be about: outcomes, two labels, or more labels and the predicted one.
+        """Return the truths that scores may be about: outcomes, two labels, or more with an event or the predicted one.
 
         Whether two other numbers than 0 and 1 are labels, the name of their column decides.
         """
@@ -155,6 +155,7 @@ class Readings:
             if name in outcomes
             or (len(of(name)) <= 2 and any(_is_named_so(score, name) for score in scores))
             or (len(scores) == 1 and several.intersection(of(name)))
+            or has_event(of(name))
         ]
 
     def _of_pair(self, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]) -> list[ColumnReading]:
@@ -166,7 +167,7 @@ class Readings:
         seen, is_named, labels = self.seen, _is_named_so(score, truth), self.seen.labels(truth)
         case = f"if {quoted(score)} is the probability of {quoted(truth)}"
         event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=is_named)
-        may_be_event = truth in seen.outcomes or len(labels) <= 2
+        may_be_event = truth in seen.outcomes or len(labels) <= 2 or has_event(labels)
         others = [name for name in truths if name != truth and seen.may_be_of(score, name)]
         named = [name for name in others if role_of(name) == "label"]
         rivals = [] if role_of(truth) == "true" or named else _best(seen, others, [score])

@@ -63,8 +63,8 @@ _BYTES_OF_A_THREAD = 100_000_000
 #: Nothing is fetched from the network.
 SETTINGS = dict.fromkeys(("autoinstall_known_extensions", "autoload_known_extensions"), "false")
 
-#: What has pyarrow filter batches (until DuckDB 2.0), for which NaN is not above all numbers as it is for DuckDB, and
-#: what reads the least and the largest value of a column, from which writers leave NaN out.
+#: What has pyarrow filter batches (until DuckDB 2.0), although only DuckDB sorts NaN above all numbers, and what reads
+#: the least and the largest value of a column, where writers leave NaN out.
 _BY_STATISTICS = ("compressed_materialization", "filter_pushdown", "join_filter_pushdown", "statistics_propagation")
 
 #: What a column of a type of the engine holds, in words.
@@ -166,7 +166,7 @@ class FileTable(ABC):
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the file's own columns, as they stand in the file."""
+        """The names of the file's own columns, unchanged."""
         return self.columns
 
     @property
@@ -257,7 +257,7 @@ class EngineTable(FileTable):
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the file's own columns, as they stand in the file."""
+        """The names of the file's own columns, unchanged."""
         return tuple(name for name in self.columns if name not in self._paths)
 
     @abstractmethod

@@ -166,7 +166,8 @@ def find(
         if readings:
             raise _asking(path, error.problem, found.in_words(readings), readings, noun) from None
         remedy = found.unmatched()
-        raise Unnamed(path, error.problem, remedy) if remedy else error from None
+        listing = NamedColumns(path, tuple(columns), noun).listing
+        raise Unnamed(path, error.problem, f"{remedy}; {listing}") if remedy else error from None
     if _is_doubtful(selection, columns, options):
         _check_meaning(path, selection, first_look(columns, first_cells, FEW, percent=options.percent), options)
     return selection

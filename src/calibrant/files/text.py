@@ -1,6 +1,6 @@
 """CSV and JSON lines: every cell that is read is checked, none is guessed.
 
-DuckDB reads them, and pyarrow a CSV of which only numbers are used, as long as it meets nothing else: it is faster, but
+DuckDB reads them, and pyarrow a CSV if only its numbers are used, as long as it meets nothing else: it is faster, but
 takes texts that DuckDB refuses, and has no casts of dates and lists, and none that gives null instead of an error.
 
 Two habits of DuckDB 1.5 and 2.0 shape the SQL. A CSV column declared as an integer rounds ``0.5`` to ``1`` without a
@@ -318,7 +318,7 @@ def _fields(path: str, between: str) -> list[str]:
 def _counts(name: str, number: str) -> dict[str, str]:
     """Return the SQL that counts a column's cells of each kind; ``number`` is that of a cell as a number."""
     cell = f"trim({identifier(name)})"
-    other = f"CASE WHEN isfinite({number}) THEN NULL ELSE {cell} END"  # numbers are no times, and casts take long
+    other = f"CASE WHEN isfinite({number}) THEN NULL ELSE {cell} END"  # numbers are not times, and casts take long
     zoned = f"regexp_matches({other}, ':.*[-+A-Za-z]')"
     return {
         TRUTH: f"count(*) FILTER (lower({cell}) IN ('true', 'false'))",

@@ -98,7 +98,7 @@ class Monitor(Shown):
         min(1, 1 / E), valid at any time.
     impossible : tuple of float
         The weight of the events with a score of 0, and that of the non-events with a score of 1. One of them refutes
-        calibration: E is infinite. With ``tolerance`` there are none.
+        calibration: E is infinite. With ``tolerance``, no outcome is impossible.
 
     Notes
     -----

@@ -94,7 +94,7 @@ def recalibrate(
     - ``cox`` (``platt``, ``sigmoid``, ``logistic``): s(a + b z), b > 0
     - ``beta``: s(c + a log p - b log(1 - p)), a and b at least 0
     - ``isotonic``: lines in log-odds between the blocks of the isotonic fit, each pulled towards the ``cox`` line
-    - ``temperature`` (``ts``): s(b z); ``shift``: s(a + z)
+    - ``temperature`` (``ts``): s(b z); ``shift`` (``intercept``): s(a + z)
     - ``clipped``: p, but for scores of 0 and 1, which are moved
     - ``constant``: the observed frequency of all rows, for every score; the order of the scores is lost
     - ``histogram``: the observed frequency of 15 bins with equally many rows; it does not keep the order of the scores

@@ -166,7 +166,7 @@ class CalibrationMap:
     """A map of scores of one event or of the probabilities of classes, as `calibrant.recalibrate` fits it.
 
     Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event increase, but for
-    bins, of which a constant has one.
+    bins. A constant has one bin.
 
     Attributes
     ----------
@@ -568,7 +568,7 @@ def read_maps(path: str | os.PathLike[str], /) -> dict[str, CalibrationMap]:
     -------
     dict of str to CalibrationMap
         The map of each question, by its name, in the order of the file. It takes the probability of yes of a predicate,
-        (N,), or those of all options or levels, (N, C). If the options differ between rows, it takes that of the
+        (N,), or of all options or levels, (N, C). If the options differ between rows, it takes that of the
         likeliest one, (N,), and ``event["notion"]`` is "top-label". ``proven`` says whether the gain was proven among
         all questions of the log. Questions without a proven map are not in the file, unless it was written with all.
 

@@ -30,6 +30,9 @@ from calibrant.render.blocks import (
 from calibrant.render.figure import Figure
 from calibrant.render.words import shown, version
 
+_TABLE_ROW: Final = 30  # height of a table's row, in about the units of a picture
+_CAPTION: Final = 90  # height of a legend and a caption
+_UNEVEN: Final = 1.5  # times the height of a picture that tables beside it may have
 _FEW: Final = 12  # small diagrams in a notebook's cell
 _FONT: Final = 14  # pixels of a letter in a notebook's cell
 #: What asks for the width of the window in the style of a page, and for the width of a cell in that of a cell.
@@ -122,6 +125,7 @@ def _rendered(
         "running": running,
         "document": document,
         "headline": _unbroken(document.headline),
+        "plain": _unbroken(document.plain),
         "verdict": [_unbroken(sentence) for sentence in document.sentences],
         "facts": [(name, text) for name, text in document.facts if text],
         "sections": [_section(blocks) for blocks in sections(document.blocks)],
@@ -146,10 +150,16 @@ class _Section(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """A picture with the tables beside it."""
+    """A picture with the tables next to it."""
 
     figure: Figure
     beside: Sequence[Block]
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the picture is about as high as the tables, so that the page beside them is not empty."""
+        rows = sum(len(table.places) + 1 for table in self.beside if isinstance(table, Table))
+        return _TABLE_ROW * rows <= _UNEVEN * (svg.height_of(self.figure) + _CAPTION)
 
 
 def _section(blocks: Sequence[Block]) -> _Section:
@@ -158,10 +168,11 @@ def _section(blocks: Sequence[Block]) -> _Section:
     for block in blocks[heading is not None :]:
         before = parts[-1] if parts else None
         is_table = isinstance(block, Table) or (isinstance(block, Details) and _is_rest(block))
-        if is_table and isinstance(before, Figure):
-            parts[-1] = _Pair(before, [block])
-        elif is_table and isinstance(before, _Pair):
-            parts[-1] = _Pair(before.figure, [*before.beside, block])
+        pair = before._replace(beside=[*before.beside, block]) if isinstance(before, _Pair) else None
+        if isinstance(before, Figure):
+            pair = _Pair(before, [block])
+        if is_table and pair is not None and pair.is_even:
+            parts[-1] = pair
         else:
             parts.append(block)
     files = {table.name: table for table in tables_of(blocks)}  # a table in two parts is one

@@ -1,4 +1,4 @@
-"""The leaderboard of several models: a row each, in the order of one measure, with what is known of the order."""
+"""The leaderboard of several models: a row each, in the order of one measure, and the certainty of the order."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class _History(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch after reading: its number of columns, and what it adds to the states beside what it added already."""
+    """A batch after reading: its number of columns, and what it still adds to the states."""
 
     width: int
     increments: Increments

@@ -72,7 +72,7 @@ class CalibrationError(TableMetric):
     ignore_index : int, optional
         Rows with this target are left out, with both kinds of bins.
     validate_args : bool, default True
-        False evaluates rows that do not sum to 1 as they are, such as those of sigmoid heads, and skips the checks that
+        False also evaluates rows that do not sum to 1, such as rows of sigmoid heads, and skips the checks that
         cost a pass over the data or a wait for the device. Bad values on a GPU then give wrong numbers. On the host
         the other checks are part of the one read, and stay.
     notion : {"positive", "top-label", "classwise"}, optional
