@@ -802,7 +802,7 @@ def test_the_rows_say_what_is_subtracted_and_which_p_value_decides() -> None:
     assert [panel.get_title(loc="left") for panel in panels] == [
         "debiased squared CE",
         "ECE",
-        "accuracy",
+        "accuracy at 0.5",
         "Brier score",
         "log loss",
     ]
