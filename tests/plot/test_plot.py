@@ -796,13 +796,13 @@ def test_the_rows_say_what_is_subtracted_and_which_p_value_decides() -> None:
     panels = plot.differences(of_models(2))
     labels = [panel.get_yticklabels()[0].get_text() for panel in panels]
     assert labels[0].startswith("debiased squared CE, p ")
-    assert labels[1:] == ["ECE", "accuracy", "Brier score", "log loss"]
+    assert labels[1:] == ["ECE", "accuracy at 0.5", "Brier score", "log loss"]
     assert panels[-1].get_xlabel() == "plain − sharper"
     panels = plot.differences(of_models(3))
     assert [panel.get_title(loc="left") for panel in panels] == [
         "debiased squared CE",
         "ECE",
-        "accuracy",
+        "accuracy at 0.5",
         "Brier score",
         "log loss",
     ]

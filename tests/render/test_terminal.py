@@ -83,7 +83,7 @@ def test_names_stay_whole_at_any_width(width: int) -> None:
 def test_narrow_terminals_lose_the_noise_first_then_the_p_values() -> None:
     report = REPORTS["miscalibrated"]()
     heads = {
-        w: next(line for line in lines_of(text_of(report, w)) if line.startswith("  measure")) for w in (80, 66, 60, 42)
+        w: next(line for line in lines_of(text_of(report, w)) if line.startswith("  measure")) for w in (80, 71, 60, 42)
     }
     assert [("95 % below" in head, re.search(r" p$", head) is not None) for head in heads.values()] == [
         (True, True),

@@ -1100,7 +1100,7 @@ def test_the_accuracy_of_thresholded_scores_has_a_name_of_its_own():
     own = calibrant.compare({"a": (scores, right), "b": (scores**2, right)})
     thresholded = float(np.mean((scores >= 0.5) == right))
     for result in (report, same):
-        assert result.descriptions["accuracy"].label == "accuracy (p ≥ 0.5)"
+        assert result.descriptions["accuracy"].label == "accuracy at 0.5"
     assert report["accuracy"].value == pytest.approx(thresholded)
     assert same.models["a"]["accuracy"] == pytest.approx(thresholded)
     assert own.descriptions["accuracy"].label == "accuracy"

@@ -249,7 +249,7 @@ def _measure(comparison: Comparison, key: str) -> Column:
 
 def _brief(label: str) -> str:
     """Return a shorter heading of a measure."""
-    return f"{label[:9]}." if label.startswith("mean ") else label.removesuffix(" score").partition(" (")[0]
+    return f"{label[:9]}." if label.startswith("mean ") else label.removesuffix(" score").removesuffix(" at 0.5")
 
 
 def _ece_if_calibrated(standings: Sequence[Standing], level: str) -> Column:
