@@ -8,7 +8,7 @@ import click
 from shown import lined
 
 from calibrant.cli import main
-from calibrant.cli.usage import SECTIONS
+from calibrant.cli.usage import SECTIONS, section_of
 
 #: The texts that the page shows, by command: the options that no other command has with the same words.
 TEXTS = {
@@ -59,15 +59,14 @@ def commands() -> dict[Option, tuple[str, ...]]:
 def options(name: str) -> list[Option]:
     """Return the section, the names and the help of each option of a command, in the order of its help."""
     command = main.commands[name]
-    sections = list(SECTIONS.values())
+    sections = [*SECTIONS, "Others"]
     context = click.Context(command, show_default=True)
     found = []
     for param in command.params:
         record = param.get_help_record(context)
         if record is None or not isinstance(param, click.Option):
             continue
-        place = next((k for k, names in enumerate(sections) if param.name in names), len(sections))
-        found.append((place, *record))
+        found.append((sections.index(section_of(param)), *record))
     return sorted(found, key=lambda entry: entry[0])
 
 

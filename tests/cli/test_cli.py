@@ -87,13 +87,14 @@ def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
     report = calibrant.evaluate(table[:, 0], table[:, 1])
     for measure in every:
         own, write = report[measure.name], "+z.4f" if measure.signed else "z.4f"
-        line = next(line for line in out.splitlines() if line.startswith(f"  {measure.label:<21} "))
+        label = report.descriptions[measure.name].label
+        line = next(line for line in out.splitlines() if line.startswith(f"  {label:<21} "))
         shown = [f"{own.value:{write}}", f"{own.low:{write}} – {own.high:{write}}"]
         if own.floor is not None:
             p_value = f"{own.p_value:.3f}" if own.p_value >= 0.0005 else "< 0.001"
             p_value = f"≤ {p_value}" if own.p_value == 1 / 1001 else p_value  # no less can be told by 1,000 resamples
             shown += [f"{own.floor.mean:z.4f}  {own.floor.upper:z.4f}", p_value]
-        assert line.removeprefix(f"  {measure.label}").split() == " ".join(shown).split(), measure.label
+        assert line.removeprefix(f"  {label}").split() == " ".join(shown).split(), measure.label
     worst = report["mce"].details
     assert f"bin {worst['left']:.3f} to {worst['right']:.3f} with {worst['count']} rows" in " ".join(out.split())
 

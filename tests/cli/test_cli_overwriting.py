@@ -46,7 +46,14 @@ TEXTS = {
 CONFIG = "config"
 CONTENT = b"score,outcome\n0.2,0\n0.7,1\n"
 ENDING = {
-    **{"state_path": ".json", "html_path": ".html", "png_path": ".png", "svg_path": ".svg", "sketch_path": ".cal"},
+    **{
+        "state_path": ".json",
+        "html_path": ".html",
+        "png_path": ".png",
+        "svg_path": ".svg",
+        "pdf_path": ".pdf",
+        "sketch_path": ".cal",
+    },
     **{
         "map_path": ".json",
         "gates_path": ".json",

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 import calibrant
 from calibrant.cli import main
 from calibrant.cli.parameters import Checked, Share, share_in
-from calibrant.cli.usage import SECTIONS
+from calibrant.cli.usage import SECTIONS, section_of
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -29,6 +29,7 @@ import pyarrow.parquet as pq  # noqa: E402
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 COMMANDS = ("report", "compare", "recalibrate", "threshold", "monitor", "apply", "merge", "floor", "completion")
+LONG = ("report", "compare", "recalibrate", "threshold", "monitor")
 FAST = ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
@@ -187,13 +188,44 @@ def test_every_example_in_the_help_runs() -> None:
 @pytest.mark.parametrize("columns", [80, 100])
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_fits_into_the_terminal(command: str, columns: int) -> None:
-    status, out, _ = run(*command.split(), "--help", columns=columns)
-    assert status == 0
-    assert max(map(len, out.splitlines())) <= columns
+    for option in ("--help", "--help-all")[: 1 + (command in LONG)]:
+        status, out, _ = run(*command.split(), option, columns=columns)
+        assert status == 0
+        assert max(map(len, out.splitlines())) <= columns
+
+
+@pytest.mark.every_value
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_help_of_a_command_is_one_screen(command: str) -> None:
+    for name in ("--help", "-h"):
+        assert len(run(*command.split(), name, columns=80)[1].splitlines()) <= 40
+
+
+@pytest.mark.every_value
+@pytest.mark.parametrize("command", LONG)
+def test_the_help_lists_common_options_and_the_long_help_all(command: str) -> None:
+    options = [param for param in main.commands[command].params if isinstance(param, click.Option)]
+    brief, whole = (run(command, name)[1] for name in ("--help", "--help-all"))
+    assert f"Show all {len(options)} options and exit." in brief
+    listed = re.findall(r"^  (?:-h, )?--(?:\[no-\])?([\w-]+)", brief.partition("Common options:")[2], re.MULTILINE)
+    common = [option for option in options if getattr(option, "common", "")]
+    assert 8 <= len(common) <= 18
+    assert listed == [*(option.opts[0][2:] for option in common), "help-all", "help"]
+    for option in options:
+        name = option.opts[0].removeprefix("--")
+        assert re.search(rf"^  (-\w, )?--(\[no-\])?{name}\b", whole, re.MULTILINE), name
+    # Both begin alike: usage, examples, exit status.
+    assert whole.startswith(brief.partition("Common options:")[0])
+    assert run("--help-all")[0] == 2  # of a command
+
+
+def test_the_long_help_reads_no_file_of_options(tmp_path: Path) -> None:
+    (tmp_path / "calibrant.toml").write_text("nonsense")
+    assert run("report", "--help-all")[0] == 0
 
 
 def test_the_options_of_a_long_help_are_in_sections() -> None:
-    _, out, _ = run("report", "--help")
+    _, out, _ = run("report", "--help-all")
     heads = re.findall(r"^(\w[\w ]*):$", out, re.MULTILINE)
     assert heads == [*SECTIONS, "Others"]
     common = out[out.index("\nCommon options:") : out.index("\nColumns:")]
@@ -212,7 +244,7 @@ def test_the_options_of_a_long_help_are_in_sections() -> None:
         "--html",
         "--gate",
     ]
-    assert re.findall(r"^  (-.*?)  ", out[out.index("\nOthers:") :], re.MULTILINE) == ["-h, --help"]
+    assert re.findall(r"^  (-.*?)  ", out[out.index("\nOthers:") :], re.MULTILINE) == ["--help-all", "-h, --help"]
     starts = {match.start(1) for match in re.finditer(r"(?<=\n)  --\S+ \S+ +(\S)", out)}
     assert {start - out.rindex("\n", 0, start) for start in starts} == {27}
 
@@ -221,8 +253,8 @@ def test_the_options_of_a_long_help_are_in_sections() -> None:
 def test_every_option_has_a_section(command: str) -> None:
     own = main.commands[command]
     assert isinstance(own, click.Command)
-    names = {param.name for param in own.params if isinstance(param, click.Option)}
-    assert names <= {name for section in SECTIONS.values() for name in section}
+    options = [param for param in own.params if isinstance(param, click.Option)]
+    assert [option.name for option in options if section_of(option) == "Others"] == []
 
 
 def test_the_commands_are_listed_in_the_order_of_their_use() -> None:

@@ -577,6 +577,36 @@ def test_files_of_other_kinds(tmp_path, name, advice):
     assert caught.value.problem == f"unknown ending {os.path.splitext(name)[1].lower()!r}"
 
 
+@pytest.mark.parametrize(
+    ("name", "problem", "advice"),
+    [
+        ("a.dta", "is a Stata file", 'pandas.read_stata("a.dta").to_parquet("a.parquet")'),
+        ("a.dta", "is a Stata file", 'export delimited using "a.csv"'),
+        ("a.SAV", "is an SPSS file", 'pandas.read_spss("a.SAV").to_parquet("a.parquet")'),
+        ("a.sas7bdat", "is a SAS file", 'pandas.read_sas("a.sas7bdat").to_parquet("a.parquet")'),
+        ('a "b".rds', "is an R file", r'arrow::write_parquet(readRDS("a \"b\".rds"), "a \"b\".parquet")'),
+        ("a.RData", "is an R file", 'load("a.RData")'),
+    ],
+)
+def test_files_of_statistics_programs(tmp_path, monkeypatch, name, problem, advice):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("x")
+    with pytest.raises(FileError) as caught:
+        read_predictions([name])
+    assert caught.value.problem == problem
+    assert advice in caught.value.remedy
+
+
+def test_the_remedy_for_a_stata_file_works(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    pandas.DataFrame({"score": [0.2, 0.7], "outcome": [0, 1]}).to_stata("risk.dta", write_index=False)
+    with pytest.raises(FileError) as caught:
+        read_predictions(["risk.dta"])
+    eval(re.search(r"pandas\.read_stata\(.*?\)\.to_parquet\(.*?\)", caught.value.remedy)[0], {"pandas": pandas})
+    assert read_predictions(["risk.parquet"]).probs.tolist() == [0.2, 0.7]
+
+
 def test_a_name_that_is_nearly_right(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text(tmp_path / "predictions.csv", "score,outcome\n0.5,1\n")

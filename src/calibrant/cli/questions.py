@@ -169,7 +169,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
     of_one: dict[str, Any] = {"--since-onset": options.since_onset_path}
     of_one |= {"--yes-risk": options.yes_risk is not None, "--no-risk": options.no_risk is not None}
     if not options.state_path:  # a monitor has pictures and a tolerance for all questions
-        of_one |= {"--png": options.png_path, "--svg": options.svg_path}
+        of_one |= {"--png": options.png_path, "--svg": options.svg_path, "--pdf": options.pdf_path}
         of_one |= {"--sql": options.sql_path, "--onnx": options.onnx_path}
     if not options.state_path and ctx.info_name != "compare":  # which asks these of every question
         of_one |= {"--fail-if": options.conditions, "--tolerance": options.tolerance is not None}

@@ -195,6 +195,11 @@ def meant(name: str, choices: Iterable[str]) -> str:
     return ""
 
 
+def one_of_these(name: str, choices: Iterable[str]) -> str:
+    """Return a hint for a message that lists the choices itself: ``did you mean 'x'?``, or to pass one of them."""
+    return meant(name, choices) or "pass one of these"
+
+
 def quoted(text: str) -> str:
     """Return a text of the user in quotes, unchanged: unlike in a repr, backslashes and quotes in it stay single."""
     mark = '"' if "'" in text and '"' not in text else "'"
@@ -205,7 +210,8 @@ def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:
     """Reject a value that is not one of ``choices``."""
     names = list(choices)
     if not (isinstance(value, str) and value in names):
-        raise InputError(argument, f"one of {', '.join(map(repr, names))}", repr(value), nearest(str(value), names))
+        expected = f"one of {', '.join(map(repr, names))}"
+        raise InputError(argument, expected, repr(value), one_of_these(str(value), names))
 
 
 # ---------------------------------------------------------------- what installs an extra

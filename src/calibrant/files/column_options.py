@@ -41,6 +41,7 @@ class Options:
     models: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     by_values: bool = False
+    by_models: bool = False  #: whether `by` names the model of each row
     on: tuple[str, ...] = ()
     on_questions: bool = False  #: whether logs that name the question of each row have it as the key
     clusters: tuple[str, ...] = ()

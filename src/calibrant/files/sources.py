@@ -197,7 +197,7 @@ def open_sources(
         notes=notes,
         omitted=omitted,
         where=options.where,
-        repeated=_repeated_columns(sources[0]),
+        repeated=_repeated_columns(sources[0], options),
     )
 
 
@@ -393,11 +393,11 @@ def _names_in(path: str) -> tuple[str, ...]:
     return log_columns(path) or tuple(dotted(first_object(path)))
 
 
-def _repeated_columns(source: FileSource) -> tuple[tuple[str, ...], ...]:
+def _repeated_columns(source: FileSource, options: Options) -> tuple[tuple[str, ...], ...]:
     """Return the columns of a file that name things with several rows each, for a hint: patients, questions, games.
 
-    Columns that name them together are one entry. The file is looked at when it is opened: once it is read, it may be
-    replaced.
+    Columns that name them together are one entry. The errors of the rows count, except where several models answer a
+    question. The file is looked at when it is opened: once it is read, it may be replaced.
     """
     selection, table = source.selection, source.table
     taken = {*selection.probs, *selection.targets, *selection.keys, *selection.groups, selection.weights}
@@ -406,7 +406,11 @@ def _repeated_columns(source: FileSource) -> tuple[tuple[str, ...], ...]:
             table = FilteredTable(table, None)  # which has the columns within structs too
         columns = array_names(source.path) if table is None else table.readable
         names = tuple(name for name in parts_of_ids(columns) if name not in taken)
-        pair = (*selection.probs[:1], *selection.targets) if _is_of_one_event(selection, columns) else ()
+        pair = (
+            (*selection.probs[:1], *selection.targets)
+            if _is_of_one_event(selection, columns) and not options.by_models
+            else ()
+        )
         asked = (*names, *pair)
         cells = {} if not names else first_rows(source.path, ROWS, asked) if table is None else table.head(ROWS, asked)
     except CalibrantError:  # reading the file says what is wrong

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,45 @@ def as_groups(
     ]
 
 
+class Subgroup(NamedTuple):
+    """The rows with one value of a column."""
+
+    name: str
+    column: str
+    rows: NDArray[np.intp]
+
+
+def as_subgroups(columns: Mapping[str, ArrayLike], predictions: Predictions) -> list[Subgroup]:
+    """Return the groups of each column, one column after the other; a row is in one group of each column.
+
+    Raises
+    ------
+    InputError
+        As `as_groups`, for no column, and for two groups with the same name.
+    """
+    subgroups = [
+        Subgroup(subgroup_name(column, name), str(column), rows)
+        for column, groups in columns.items()
+        for name, rows in as_groups(groups, predictions, complete=True)
+    ]
+    check_subgroups([subgroup.name for subgroup in subgroups])
+    return subgroups
+
+
+def check_subgroups(names: Sequence[str]) -> None:
+    """Reject no subgroups, and subgroups with the same name."""
+    if not names:
+        raise InputError("groups", "at least one column", "an empty mapping", "pass {'column': names of the rows}")
+    if len(set(names)) < len(names):
+        name = next(name for i, name in enumerate(names) if name in names[:i])
+        raise InputError("groups", "columns whose groups differ in name", f"{name!r} twice", "rename a column")
+
+
+def subgroup_name(column: object, value: str) -> str:
+    """Return the name of the group with a value of a column."""
+    return f"{column}: {value}"
+
+
 #: What a name with an order of its own begins with: a number, also of an interval; or a date, a month or a week.
 _NUMBER: Final = re.compile(r"[\[(]?([-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?)(?: to |, ?|$)")
 _DATE: Final = re.compile(r"[0-9]{4}-(?:W[0-9]{2}$|[0-9]{2}(?:$|-[0-9]{2}(?:$|[ T/])))")
@@ -94,9 +134,11 @@ def natural_order(names: Sequence[str]) -> list[int] | None:
     return sorted(range(len(names)), key=numbers.__getitem__) if len(numbers) == len(names) else None
 
 
-def in_order(groups: Sequence[Named], rank: Callable[[Named], Any]) -> tuple[Named, ...]:
+def in_order(
+    groups: Sequence[Named], rank: Callable[[Named], Any], name_of: Callable[[Named], str] = attrgetter("name")
+) -> tuple[Named, ...]:
     """Return groups in the order of their names if these are numbers or dates, otherwise by their rank."""
-    places = natural_order([group.name for group in groups])
+    places = natural_order(list(map(name_of, groups)))
     return tuple(sorted(groups, key=rank) if places is None else (groups[place] for place in places))
 
 

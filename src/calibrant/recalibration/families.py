@@ -208,7 +208,7 @@ def _constant(rows: FitRows) -> Fit:
 IDENTITY: Final = Family("identity", "the unchanged scores", _identity, nearly_unchanged=True)
 CLIPPED: Final = Family("clipped", "the unchanged scores, but for 0 and 1", _clipped, nearly_unchanged=True)
 COX: Final = Family("cox", "a line in log-odds", methodcaller("of", _cox), ("platt", "sigmoid", "logistic"))
-SHIFT: Final = Family("shift", "a shift of the log-odds", _shift)
+SHIFT: Final = Family("shift", "a shift of the log-odds (intercept update)", _shift, ("intercept",))
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 BETA: Final = Family("beta", "beta calibration", _beta)
 ISOTONIC: Final = Family("isotonic", "isotonic regression, shrunken to a line in log-odds", _isotonic)

@@ -9,7 +9,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrant.render.blocks import Bar, Block, Column, Document, Heading, Notes, Sentence, Table, Tone, sections
+from calibrant.render.blocks import (
+    Bar,
+    Block,
+    Column,
+    Document,
+    Heading,
+    Notes,
+    Passage,
+    Sentence,
+    Table,
+    Tone,
+    sections,
+)
 from calibrant.render.words import distinct, shown
 from calibrant.runtime.dataclass import dataclass
 
@@ -21,9 +33,9 @@ _P_VALUE: Final = re.compile(r"\b([pE]) ([=<≤]) ")
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
 
 #: The characters that `Style.unicode` needs.
-GLYPHS: Final = "█░┃·–…≤"
+GLYPHS: Final = "█░┃·–…≤≥"
 
-_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "...", "≤": "<="})
+_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "...", "≤": "<=", "≥": ">="})
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,8 @@ def _lines(blocks: Sequence[Block], style: Style) -> list[str]:
             lines += [style.bold(line) for line in wrapped(block.text, style)]
         elif isinstance(block, Sentence):
             lines += _lead(paragraphs([block.text], style), block.tone, style)
+        elif isinstance(block, Passage):
+            lines += paragraphs([block.text], style)
         elif isinstance(block, Notes):
             lines += [style.faint(line) for line in paragraphs(block.sentences, style)]
         elif isinstance(block, Table):

@@ -70,7 +70,7 @@ ACCURACY = Measure(
     label="accuracy",
     meaning="The share of rows whose predicted class is correct. Higher is better.",
     of_event=(
-        "accuracy (p ≥ 0.5)",
+        "accuracy at 0.5",
         "The share of rows in which the event occurs and the score is 0.5 or more, or neither. Higher is better.",
     ),
     misleads="Correct predictions with confidence 0.51 and 0.99 count alike.",
