@@ -25,6 +25,9 @@ SIMULATED = Path(__file__).resolve().parent / "thresholds.csv"
 
 Row = dict[str, str]
 
+#: How the names of the methods of other packages begin.
+OTHERS = ("kunko", "MAPIE")
+
 #: The methods of the tables: their names in the file, and on the page.
 METHODS = {
     "observed risk": "observed risk at most 5 %",
@@ -161,9 +164,11 @@ def simulated() -> dict[str, str]:
         return [row for row in rows if row["kind"] == kind]
 
     one_side = [row for row in of("one side") if row["n"] == "2000" or row["method"] == "closed"]
+    own = [row for row in one_side if not row["method"].startswith(OTHERS)]
     levels = [f"{numbers(row, 'broken')[0]} ({row['design'].removeprefix('confidence ')})" for row in of("levels")]
     return {
-        "thresholds.md": one_sided(one_side),
+        "thresholds.md": one_sided(own),
+        "thresholds-peers.md": one_sided([row for row in one_side if row not in own]),
         "thresholds-clusters.md": clustered(of("clusters")),
         "thresholds-sides.md": two_sided(of("two sides")),
         "thresholds-levels.md": "The shares at the worst threshold (and confidences) are " + ", ".join(levels) + ".\n",
