@@ -71,9 +71,11 @@ def options(name: str) -> list[Option]:
 
 
 def cells(option: Option) -> list[str]:
-    """Return the names and the meaning of an option: examples in quotes become code, and defaults a sentence."""
+    """Return the names and the meaning of an option: examples in quotes and options become code."""
     _, head, words = option
     words = re.sub(r"(?<!\w)'([^']+)'", r"`\1`", words).replace("|", "\\|")
     words = re.sub(r"\s*\[(?:default: )([^;\]]+)(?:;[^\]]*)?\]$", r" Default: \1.", words)
     words = re.sub(r"\s*\[[^\]]*[<>][^\]]*\]$", "", words)
-    return [f"`{head.strip()}`", " ".join(words.split())]
+    parts = " ".join(words.split()).split("`")  # every second one is code; Sphinx would print -- as a dash
+    parts[::2] = (re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", part) for part in parts[::2])
+    return [f"`{head.strip()}`", "`".join(parts)]
