@@ -21,6 +21,7 @@ import make_command_line
 import make_decisions
 import make_models
 import make_monitor
+import make_recipes
 import make_threshold
 import numpy as np
 import shown
@@ -233,6 +234,12 @@ def monitor() -> dict[str, str]:
         screens = make_monitor.screens(run) | make_monitor.games(run)
     script = (ROOT / "examples" / "monitor_cron.sh").read_text(encoding="utf-8")
     return screens | {"monitor_cron.sh": script} | make_monitor.simulated()
+
+
+def recipes() -> dict[str, str]:
+    """Return the screens of the pages about quantile forecasts and soft labels."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return make_recipes.screens(run)
 
 
 def install() -> dict[str, str]:
@@ -457,6 +464,7 @@ MAKERS = (
     decisions,
     models,
     monitor,
+    recipes,
     workflow,
 )
 
