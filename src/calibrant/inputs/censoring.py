@@ -23,10 +23,10 @@ def censoring_weights(
     r"""Return the outcomes at a horizon of censored rows, and their inverse probability of censoring weights.
 
     A row is known at the horizon t if its event was observed before t, or if it was followed to t. Let T be the time of
-    a row and G(s-) the probability that a row is not censored before s, by the Kaplan-Meier estimate:
+    a row, and :math:`G(s^-)` the Kaplan-Meier estimate of the probability that a row is not censored before s:
 
-    .. math:: w = \frac{1}{G(\min(T, t)-)} \text{ for known rows, otherwise } 0, \qquad
-        G(s-) = \prod_{u < s} \Bigl(1 - \frac{c_u}{r_u - d_u}\Bigr)
+    .. math:: w = \frac{1}{G(\min(T, t)^-)} \text{ for known rows, otherwise } 0, \qquad
+        G(s^-) = \prod_{u < s} \Bigl(1 - \frac{c_u}{r_u - d_u}\Bigr)
 
     The numbers of rows at time u are r (at risk), d (with an event) and c (censored). Events precede censorings at the
     same time. So a row that is censored at t is known to have no event up to t. The weights add up to the number of
@@ -95,7 +95,7 @@ def censoring_weights(
 
 
 def _uncensored_before(times: NDArray[Any], events: NDArray[np.bool_], horizon: float) -> NDArray[np.float64]:
-    """Return G(min(T, horizon)-) of each row; all are 0 where nobody is left at the horizon to estimate it from."""
+    """Return G just before min(T, horizon) for each row; all are 0 if nobody is left at the horizon."""
     distinct, place = np.unique(times, return_inverse=True)
     n_events = np.bincount(place, events, len(distinct))
     n_censored = np.bincount(place, ~events, len(distinct))
