@@ -113,6 +113,32 @@ def test_soft_labels_have_closed_forms() -> None:
     assert report["ece"].value == pytest.approx(ece, rel=1e-12)
 
 
+def test_soft_labels_of_classes_have_closed_forms() -> None:
+    page = run_page("soft-labels")
+    probs, soft, report = page["probs"], page["soft"], page["report"]
+    brier = np.mean(np.sum((probs - soft) ** 2 + soft * (1 - soft), axis=1))
+    assert report["brier"].value == pytest.approx(brier, rel=1e-12)
+    assert report["nll"].value == pytest.approx(-np.mean(np.sum(soft * np.log(probs), axis=1)), rel=1e-12)
+    assert report["mean_gap"].value == pytest.approx(probs.max(axis=1).mean() - page["chosen"].mean(), abs=1e-12)
+
+
+def test_annotations_that_count_each_item_once_are_soft_labels() -> None:
+    rng = np.random.default_rng(4)
+    scores, annotators = rng.random(200), rng.integers(2, 6, 200)
+    items = np.repeat(np.arange(200), annotators)
+    labels = rng.random(len(items)) < scores[items] ** 1.5
+    weights = 1 / annotators[items]
+    each = calibrant.evaluate(
+        scores[items], labels, weights=weights, weights_are="sampling", clusters=items, n_resamples=0
+    )
+    shares = np.bincount(items, labels) / annotators
+    soft = calibrant.evaluate(**soft_rows(scores, shares), n_resamples=0)
+    for name in ("mean_gap", "brier", "ece"):
+        assert each[name].value == pytest.approx(soft[name].value, rel=1e-12, abs=1e-12), name
+    for end in ("low", "high"):  # the sums of the clusters are the same; their degrees of freedom differ a little
+        assert getattr(each["mean_gap"], end) == pytest.approx(getattr(soft["mean_gap"], end), abs=1e-3)
+
+
 def test_hard_labels_are_soft_labels_of_0_and_1() -> None:
     rng = np.random.default_rng(2)
     scores = rng.random(300)
