@@ -21,6 +21,7 @@ import make_command_line
 import make_decisions
 import make_models
 import make_monitor
+import make_recipes
 import make_threshold
 import numpy as np
 import shown
@@ -239,6 +240,12 @@ def monitor() -> dict[str, str]:
         return make_monitor.screens(run) | make_monitor.games(run) | make_monitor.simulated()
 
 
+def recipes() -> dict[str, str]:
+    """Return the screens of the pages about quantile forecasts and soft labels."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return make_recipes.screens(run)
+
+
 def install() -> dict[str, str]:
     """Return how to install and see a first report, for the pages on which a reader begins."""
     need = "You need Python 3.11 or later. Run these commands in a clone of the repository:"
@@ -419,6 +426,7 @@ MAKERS = (
     decisions,
     models,
     monitor,
+    recipes,
     workflow,
 )
 

@@ -689,6 +689,21 @@ def test_a_few_other_outcomes_are_kept_by_the_command_that_is_proposed() -> None
     assert refused("report", "a.npz").endswith("; save the outcomes as 0 and 1")
 
 
+def test_soft_labels_are_answered_with_their_page() -> None:
+    soft = [0.2, 0.7, 0.9, 0.5, 0.1, 1]
+    path = table("a.csv", score=SCORES, label=soft)
+    remedy = "name the column that holds 0 and 1 with --outcome; for soft labels, see docs/soft-labels.md"
+    assert refused("report", path, "--score", "score", "--outcome", "label").endswith(remedy)
+    path = table("b.csv", score=SCORES, label=soft, won=WON)  # another column may hold the outcomes
+    assert "--outcome won" in refused("report", path, "--score", "score", "--outcome", "label")
+    path = table("d.csv", score=SCORES, label=[0, 0.5, 0.5, 0.5, 0.5, 1])  # ties
+    assert refused("report", path, "--score", "score", "--outcome", "label").endswith("--where 'label IN (0, 1)'")
+    path = table("c.csv", score=SCORES, label=[0, 1, 2.5, 0.5, 0.1, 1])  # not probabilities
+    assert "soft" not in refused("report", path, "--score", "score", "--outcome", "label")
+    np.savez("a.npz", probs=SCORES, targets=soft)
+    assert refused("report", "a.npz").endswith("class indices; for soft labels, see docs/soft-labels.md")
+
+
 def test_a_sketch_that_something_else_wrote() -> None:
     path = write("a.cal", "score,outcome")
     assert refused("report", path).endswith(

@@ -61,6 +61,10 @@ def case(message, probs, targets, **options):
 
 # ---------------------------------------------------------------- what is refused: probs
 
+SOFT = (
+    "for soft labels, pass each row once per class, with the label as its weight and the row as its cluster (see "
+    "docs/soft-labels.md)"
+)
 NO_ARRAY = "pass an array, a column or a list of numbers"
 NOT_FINITE = "find the source of this value, or filter the row out of probs and targets"
 UNSUMMED = (
@@ -169,9 +173,15 @@ BAD_PROBS = [
         [0, 1, 0],
     ),
     case(
-        "probs: expected values in [0, 1], got 9 at row 0; the values look like percent: divide them by 100 (if they "
-        "are predicted classes, pass the probabilities instead)",
+        "probs: expected values in [0, 1], got 9 at row 0; whole numbers up to 10 may be ranks or deciles: pass the "
+        "probabilities instead",
         [9, 3, 7],
+        [1, 0, 1],
+    ),
+    case(
+        "probs: expected values in [0, 1], got 90 at row 0; the values look like percent: divide them by 100 (if they "
+        "are predicted classes, pass the probabilities instead)",
+        [90, 3, 7],
         [1, 0, 1],
     ),
     case(
@@ -440,8 +450,8 @@ BAD_OUTCOMES = [
         ["a", "b", "c", "a"],
     ),
     case(
-        "targets: expected outcomes 0 or 1, got 0.1 at row 0; the targets look like probabilities; pass the observed "
-        "outcomes, as 0 and 1 or class indices",
+        "targets: expected outcomes 0 or 1, got 0.1 at row 0; the targets look like probabilities: pass the observed "
+        f"outcomes, as 0 and 1 or class indices; {SOFT}",
         PROBS,
         PROBS,
     ),
@@ -511,7 +521,7 @@ BAD_CLASSES = [
     case(f"{ONE_HOT} no ones at row 2", ROWS, [[1, 0, 0]] * 2 + [[0, 0, 0], [1, 1, 1]]),
     case(
         f"{ONE_HOT} 0.25 at row 1; the targets look like probabilities: pass class indices (for smoothed labels, "
-        "targets.argmax(axis=1))",
+        f"targets.argmax(axis=1)); {SOFT}",
         ROWS,
         [[1, 0, 0], [0.25, 0.75, 0], [1, 0, 0], [1, 0, 0]],
     ),
@@ -539,8 +549,8 @@ BAD_CLASSES = [
         np.eye(3)[CLASSES].T,
     ),
     case(
-        "targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities; pass the "
-        "observed outcomes, as 0 and 1 or class indices",
+        "targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities: pass the "
+        f"observed outcomes, as 0 and 1 or class indices; {SOFT}",
         ROWS,
         PROBS,
     ),

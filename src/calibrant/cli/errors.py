@@ -16,7 +16,7 @@ from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import command_line
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, meant, quoted
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
-from calibrant.errors.wording import Terms, reword
+from calibrant.errors.wording import SOFT_LABELS, Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
 from calibrant.files.column_options import Unnamed
 from calibrant.files.column_readings import best_pair, predicted_beside
@@ -45,6 +45,7 @@ _TERMS: Final = Terms(
     multilabel="--notion multilabel",
     ignore_index="pass --ignore-index {} to leave such rows out",
     class_names="--class-names",
+    soft_labels=SOFT_LABELS,
 )
 #: Faults of single targets: `_OfRows.for_labels` proposes options against them.
 _OF_TARGETS: Final = (Fault.OUTCOMES, Fault.CLASS_INDICES, Fault.LABEL_TYPE, Fault.LABEL_NAMES)
@@ -183,12 +184,14 @@ class _OfFiles:
             words = f"if a row counts {quoted(counts[1])} of {quoted(counts[2])} trials"
             typed = command_line(self.ctx, ("--events", counts[1], "--trials", counts[2]), ["--outcome"])
             return f"{words}, type: {typed}"
-        choice = _proposal(held, self.options)
+        choice = None if held.are_fractions else _proposal(held, self.options)
         if choice is None:
             seen = candidates_in(paths[0])
             pair = best_pair(seen, [score], seen.outcomes)
             if pair is not None and pair[1] != column:
                 return f"name the column that holds 0 and 1, such as: {self.typed('--outcome', pair[1])}"
+            if held.are_fractions:
+                return f"name the column that holds 0 and 1 with --outcome; {SOFT_LABELS}"
             predicted = predicted_beside(seen, column)
             if predicted is not None:
                 words = f"if {shown(predicted)} is the predicted label, and the event is a correct prediction"
@@ -297,6 +300,8 @@ class _OfRows(_OfFiles):
             return named or self._for_classes(error, columns, labels, are_names=are_names)
         if error.facts.mistake is Mistake.ONE_BASED:
             return f"the labels look 1-based; {self._for_events(['1', '2'])}"
+        if error.facts.mistake is Mistake.PROBABILITY_TARGETS:
+            return None
         return self._for_events(labels) if len(labels) == 2 and are_names else "save the outcomes as 0 and 1"
 
     def _for_name(self, facts: Facts, labels: Sequence[str]) -> str | None:

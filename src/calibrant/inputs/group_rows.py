@@ -45,9 +45,22 @@ def as_groups(
         `MOST_GROUPS` groups.
     """
     check_index("groups", groups, predictions.index)
+    evaluated = predictions.evaluated
+    held = [(name, rows, rows[evaluated[rows]]) for name, rows in named_rows(groups, predictions.n)]
+    return [(name, rows if complete else own) for name, rows, own in held if len(own)]
+
+
+def named_rows(groups: ArrayLike, n: int) -> list[tuple[str, NDArray[np.intp]]]:
+    """Return the name of each group of n rows and the indices of its rows, also of a category without rows.
+
+    Raises
+    ------
+    InputError
+        As `as_groups`.
+    """
     names, group_of_row, size = _ordered(groups) or _sorted(groups)
-    if len(group_of_row) != predictions.n:
-        expected = f"{predictions.n} names, one for each prediction"
+    if len(group_of_row) != n:
+        expected = f"{n} names, one for each prediction"
         raise InputError("groups", expected, f"shape {size}", "pass the column with the group of each row")
     if (group_of_row < 0).any():
         place = Place(int(np.argmax(group_of_row < 0)))
@@ -55,14 +68,9 @@ def as_groups(
     if len(names) > MOST_GROUPS:
         remedy = "pass a column with fewer groups, or pass a column of patients or questions as clusters"
         raise InputError("groups", f"at most {MOST_GROUPS:,} different names", f"{len(names):,}", remedy)
-    evaluated = predictions.evaluated
-    rows = np.arange(predictions.n) if complete else np.flatnonzero(evaluated)
-    order = np.argsort(group_of_row[rows], kind="stable")
-    places = np.split(rows[order], np.cumsum(np.bincount(group_of_row[rows], minlength=len(names)))[:-1])
-    held = np.bincount(group_of_row[evaluated], minlength=len(names)) > 0
-    return [
-        (group_name(name), rows_of_group) for name, rows_of_group, some in zip(names, places, held, strict=True) if some
-    ]
+    order = np.argsort(group_of_row, kind="stable")
+    places = np.split(order, np.cumsum(np.bincount(group_of_row, minlength=len(names)))[:-1])
+    return [(group_name(name), rows) for name, rows in zip(names, places, strict=True)]
 
 
 class Subgroup(NamedTuple):
