@@ -837,7 +837,7 @@ REFUSED_OPTIONS = [
     (expected_calibration_error, {"logits": None}, "logits: expected True or False, got None"),
     (smooth_calibration_error, {"notion": "toplabel"}, "did you mean 'top-label'?"),
     (evaluate, {"notion": "multi-label"}, "did you mean 'multilabel'?"),
-    (evaluate, {"notion": 3}, "got 3; choose from 'positive', 'top-label', 'classwise', 'multilabel'"),
+    (evaluate, {"notion": 3}, "expected one of 'positive', 'top-label', 'classwise', 'multilabel', got 3; pass one of these"),
     (
         expected_calibration_error,
         {"norm": "L1"},
@@ -860,7 +860,7 @@ REFUSED_OPTIONS = [
         {"kernel": "logits"},
         "kernel: expected one of 'reflected', 'logit', got 'logits'; did you mean 'logit'?",
     ),
-    (smooth_calibration_error, {"method": "grid"}, "method: expected one of 'exact', 'mesh', got 'grid'; choose from"),
+    (smooth_calibration_error, {"method": "grid"}, "method: expected one of 'exact', 'mesh', got 'grid'; pass one of"),
     (smooth_calibration_error, {"method": "exact", "kernel": "logit"}, "method: expected 'mesh' for the logit kernel"),
     (smooth_calibration_error, {"bandwidth": -1}, "bandwidth: expected 'auto' or a positive number from 1e-9, got -1"),
     (smooth_calibration_error, {"bandwidth": NAN}, "expected 'auto' or a positive number from 1e-9, got nan"),
