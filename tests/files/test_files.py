@@ -803,7 +803,8 @@ def test_a_true_class_is_never_guessed(tmp_path):
     assert caught.value.options == ()
     assert caught.value.remedy == (
         "probabilities of classes may be in prob1, prob2, probtie (--probs prob1,prob2,probtie), but "
-        "no column looks like the true class; add a column of true classes, and name it with --target"
+        "no column looks like the true class; add a column of true classes, and name it with --target; the columns are "
+        "prob1, prob2, probtie, score1, score2"
     )
 
 

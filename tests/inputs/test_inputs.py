@@ -837,7 +837,11 @@ REFUSED_OPTIONS = [
     (expected_calibration_error, {"logits": None}, "logits: expected True or False, got None"),
     (smooth_calibration_error, {"notion": "toplabel"}, "did you mean 'top-label'?"),
     (evaluate, {"notion": "multi-label"}, "did you mean 'multilabel'?"),
-    (evaluate, {"notion": 3}, "expected one of 'positive', 'top-label', 'classwise', 'multilabel', got 3; pass one of these"),
+    (
+        evaluate,
+        {"notion": 3},
+        "expected one of 'positive', 'top-label', 'classwise', 'multilabel', got 3; pass one of these",
+    ),
     (
         expected_calibration_error,
         {"norm": "L1"},

@@ -80,7 +80,7 @@ def test_a_pair_is_named_once_below_the_models() -> None:
     assert [row[0].partition(" (")[0] for row in page.tables[-1][1:]] == [
         "Brier score",
         "log loss",
-        "accuracy",
+        "accuracy at 0.5",
         "ECE",
         "debiased squared CE",
     ]
