@@ -972,7 +972,13 @@ def test_columns_that_name_the_classes(tmp_path: Path) -> None:
     status, out, err = run(path, "--scores", "a_*,b_*", "--outcome", "pet", "--json", "-")
     # The columns are taken as they stand in the file: those of b are of other classes.
     assert (status, out) == (1, "")
-    assert "--scores 'b_*' has the classes dog, cat, but 'a_*' has cat, dog; name models of the same classes" in err
+    words = (
+        "--scores 'b_*' has the classes dog, cat, but 'a_*' has the classes cat, dog; name models of the same classes"
+    )
+    assert words in err
+    path.write_text("\n".join(["a_cat,a_dog,b_0,b_1,pet", *rows]) + "\n")
+    status, _, err = run(path, "--scores", "a_*,b_*", "--outcome", "pet")
+    assert (status, "--scores 'b_*' has numbered classes, but 'a_*' has the classes cat, dog; " in err) == (1, True)
     path.write_text("\n".join(["a_cat,a_dog,b_cat,b_dog,pet", *rows]) + "\n")
     status, out, _ = run(path, "--scores", "a_*,b_*", "--outcome", "pet", "--json", "-")
     assert status == 0

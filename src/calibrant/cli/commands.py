@@ -116,7 +116,7 @@ def main() -> None:
 @option(
     "--tolerance",
     type=ERROR,
-    help="The largest error without practical importance, such as 0.02, to compare the error with.",
+    help="The largest error without practical importance, such as 0.02.",
     common="The largest error without practical importance.",
 )
 @option(
@@ -356,7 +356,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     _run(ctx, options, loading.load, loading.recalibrate, lambda fix, _, **__: 0 if fix.proven else conditions.FAILED)
 
 
-@main.command(short_help="Certify the lowest score for automatic decisions.")
+@main.command(short_help="Certify a score threshold for automatic decisions.")
 @shared.predictions
 @shared.one_model
 @shared.one_event
@@ -422,9 +422,9 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 @shared.outputs
 @click.pass_context
 def threshold(ctx: click.Context, /, **params: Any) -> None:
-    """Certify the lowest score for automatic decisions about the cases in FILE....
+    """Certify a score threshold for automatic decisions about the cases in FILE....
 
-    The error rate of automatic decisions is at most --max-risk, with the given confidence.
+    The threshold is the lowest score from which the error rate is at most --max-risk, with the given confidence.
 
     \b
     calibrant threshold answers.csv --score confidence --outcome correct
@@ -489,13 +489,13 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--tolerance",
     type=ERROR,
-    help="An error without practical importance, such as 0.02.",
-    common="An error without practical importance.",
+    help="The largest error of the probabilities without practical importance, such as 0.02.",
+    common="The largest error of the probabilities without practical importance.",
 )
 @option(
     "--tolerance-odds",
     type=real(lambda odds: odds > 1, "pass a factor above 1, such as 1.1", "factor"),
-    help="The same as a factor of the odds, such as 1.1.",
+    help="The tolerance as a factor of the odds, such as 1.1.",
 )
 @option("--max-weight", type=float, metavar="WEIGHT", help="A bound on the weights, if they are not whole numbers.")
 @option(
@@ -694,7 +694,12 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
     default=15,
     help="The number of bins, up to 1,000,000.",
 )
-@option("--level", type=SHARE, default=0.95, help="The share of samples below the printed upper value.")
+@option(
+    "--level",
+    type=SHARE,
+    default=0.95,
+    help="The share of samples in which a calibrated model stays below the printed upper value.",
+)
 @option("--n-resamples", type=POSITIVE, default=1000, help="The number of simulated data sets, 1 or more.")
 @option("--rng", type=NATURAL, default=0, help="The seed of the simulated data sets.")
 @shared.json

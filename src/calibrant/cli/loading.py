@@ -144,8 +144,8 @@ def load_models(
         command = shlex.join(["calibrant", "compare", *patterns])
         msg = (
             f"{len(paths)} logs in {len(patterns)} folders are compared as {len(paths)} models, but the logs of a "
-            "folder are of different tasks; to compare the folders, quote a pattern for each, so that the shell leaves "
-            f"it: {command}"
+            "folder are of different tasks; to compare the folders, quote one pattern for each folder, so that the "
+            f"shell does not expand it: {command}"
         )
         raise click.UsageError(msg, ctx)
     return _load_files(options, names, models, paths, step)

@@ -302,8 +302,11 @@ class NamedColumns:
         for option, (names, suffixes) in classes.items():
             models[option] = names
             if first is not None and suffixes != classes[first][1]:
-                words = [", ".join(names) if names else "numbered" for names in (suffixes, classes[first][1])]
-                problem = f"--scores {quoted(option)} has the classes {words[0]}, but {quoted(first)} has {words[1]}"
+                words = [
+                    f"the classes {', '.join(names)}" if names else "numbered classes"
+                    for names in (suffixes, classes[first][1])
+                ]
+                problem = f"--scores {quoted(option)} has {words[0]}, but {quoted(first)} has {words[1]}"
                 raise FileError(self.path, problem, "name models of the same classes")
         return tuple(models.items()), None if first is None else classes[first][1]
 

@@ -794,7 +794,9 @@ class DecisionRows:
     def _check_labels(self) -> None:
         if isinstance(self._labels, Sequence) and len(self._labels) != self._n:
             problem = f"there are {len(self._labels):,} maps of labels and {self._n:,} rows"
-            raise self._fail(None, problem, "pass one map of labels for each row, or labels by the ids of the rows")
+            raise self._fail(
+                None, problem, "pass one map of labels for each row, or a map from the id of each row to its labels"
+            )
         if not self._labelled:
             remedy = "write a map 'labels' from the question to the right answer into each row, or pass labels"
             raise self._fail(None, "the log contains no labels", remedy)

@@ -140,7 +140,7 @@ def _labels(labels: Any, on: str) -> Mapping[str, Any] | list[Any] | None:
         return {str(name): _plain(each) for name, each in labels.items()}
     if isinstance(labels, Iterable):
         return [_plain(each) for each in labels]
-    remedy = "pass a file, labels by the ids of the rows, or a list of them"
+    remedy = "pass a file, a map from the id of each row to its labels, or a list with the labels of each row"
     raise InputError("labels", "a file, a mapping or a list", type(labels).__name__, remedy)
 
 

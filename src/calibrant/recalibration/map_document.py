@@ -317,7 +317,9 @@ def _classes_map(fix: Recalibration) -> list[Block]:
         "The log-probability of each class is multiplied by its factor, the constant is added, and the softmax makes "
         "probabilities of the sums."
     )
-    others = " A matrix also adds the log-probabilities of other classes, with the factors in the JSON."
+    others = (
+        " To each sum, the map also adds the log-probabilities of the other classes, multiplied by factors in the JSON."
+    )
     names = fix.before.class_names or tuple(map(str, range(form.n_classes)))
     factors = np.diagonal(form.factors) if form.is_matrix else form.factors
     columns = [

@@ -654,7 +654,8 @@ def _check_event(read: CalibrationMap) -> None:
     if read.event["class_names"] is not None:
         names = listed(read.event["class_names"], str)
         require(
-            len(names) == len({*names}) == (read.n_classes or len(names)), "class names that are not those of classes"
+            len(names) == len({*names}) == (read.n_classes or len(names)),
+            "repeated class names, or another number of names than of classes",
         )
 
 

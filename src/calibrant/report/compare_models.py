@@ -765,8 +765,8 @@ def _compared_places(models: Sequence[ComparedModel], settings: ComparisonSettin
     if len(models) <= MOST_PAIRED:
         return places
     if settings.sort_by is settings.measures[0]:
-        expected = f"a measure with an influence for more than {MOST_PAIRED} models"
-        got = f"{settings.sort_by.name!r}, and {len(models)} models"
+        expected = f"a measure other than {settings.sort_by.name!r} for more than {MOST_PAIRED} models"
+        got = f"{settings.sort_by.name!r} for {len(models)} models"
         raise InputError("sort_by", expected, got, "rank the models by brier")
     kept = {0, best_first(models, settings.sort_by)[0]}
     return [pair for pair in places if not kept.isdisjoint(pair)]

@@ -327,10 +327,10 @@ def _slope_in_words(report: Report, code: Code, facts: _Facts) -> str:
     overlap = ends[0] <= ends[1] and ends[2] <= ends[3]
     if code != Code.UNCLEAR_SPREAD and (overlap or not all(map(math.isfinite, ends))):
         return slope
-    rows = f"the {rows_text(facts['moved_from_the_ends'])} with a score within 1e-6 of 0 or 1"
+    scores = f"the scores within 1e-6 of 0 or 1 ({rows_text(facts['moved_from_the_ends'])})"
     known = math.isfinite(facts["inner_value"])
     without = _slope_estimate(report, facts, "inner_") if known else "no slope"
-    return f"{slope} if {rows} are counted as 1e-6 or 1 - 1e-6, and {without} without these rows"
+    return f"{slope} if {scores} are replaced by 1e-6 or 1 - 1e-6, and {without} without these rows"
 
 
 def _slope_estimate(report: Report, facts: _Facts, which: str = "") -> str:

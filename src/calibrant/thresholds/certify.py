@@ -449,7 +449,7 @@ def _why_none(ranked: Ranked, asked: ThresholdOptions, max_risk: float, worth: f
         sizes = ranked.bettors.sums(ranked.bettors.weights) / asked.bound.largest
         if not enough(sizes, max_risk, alpha):
             bound = "cluster" if asked.bound.rows is not None else "weight"
-            return f"{why}: even without an error, these rows would be too few for so large a {bound}"
+            return f"{why}: these rows are too few for the largest possible {bound}, even if no decision is wrong"
     return why
 
 
