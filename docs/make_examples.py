@@ -247,7 +247,7 @@ def recipes() -> dict[str, str]:
 
 
 def install() -> dict[str, str]:
-    """Return how to install and see a first report, for the pages on which a reader begins."""
+    """Return how to install and see a first report, for the first pages of a reader."""
     need = "You need Python 3.11 or later. Run these commands in a clone of the repository:"
     lines = ["python3 -m venv .venv", "source .venv/bin/activate", 'pip install ".[report]"']
     return {"install.md": "\n".join([need, "", "```sh", *lines, f"calibrant report {DIGITS}", "```"]) + "\n"}

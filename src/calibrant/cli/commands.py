@@ -424,7 +424,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 def threshold(ctx: click.Context, /, **params: Any) -> None:
     """Certify a score threshold for automatic decisions about the cases in FILE....
 
-    The threshold is the lowest score from which the error rate is at most --max-risk, with the given confidence.
+    Decisions at this score or above are wrong at most as often as --max-risk says, with the given confidence.
 
     \b
     calibrant threshold answers.csv --score confidence --outcome correct

@@ -284,7 +284,7 @@ numbers = declared(
         help="Read --probs as odds, decimal (1.85) or american (-118), and normalise 1 / odds over the classes.",
     ),
     option("--events", type=COLUMN, help="The column of the number of events, if a row counts several, with --trials."),
-    option("--trials", type=COLUMN, help="The column of the number of trials of which --events counts the events."),
+    option("--trials", type=COLUMN, help="The column of the number of trials, with --events."),
     stored,
 )
 one_event = option(

@@ -162,7 +162,7 @@ def first_look(
 
 
 def _numbers_in(cells: Sequence[Any], *, percent: bool) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Return the numbers in cells, NaN where there is none, and the options that say how they are written."""
+    """Return the numbers in cells, NaN for other cells, and the options that say how they are written."""
     texts = [cell.strip() for cell in cells if isinstance(cell, str) and not is_missing(cell)]
     signs = {sign for sign in "%,." if any(sign in text for text in texts)}
     if {"%", ","}.isdisjoint(signs) or {",", "."} <= signs or not all(map(_NUMBER.fullmatch, texts)):

@@ -475,7 +475,7 @@ def _equals(name: str, label: str) -> str:
 
 
 def _spelled(other: str, event: str) -> tuple[str, ...]:
-    """Return the option that names two labels, the event second; none where it is named by itself."""
+    """Return the option that names two labels, the event second; empty if its name says it already."""
     return () if event in ("1", "true") else ("--labels", f"{other},{event}")
 
 

@@ -136,7 +136,7 @@ def _in_order(report: PlottableReport, order: str, estimates: Mapping[str, Estim
         key = keys[order](group)
         return math.inf if math.isnan(key) else key
 
-    columns = list(dict.fromkeys(group.column for group in report.groups))  # of marginal subgroups, each by itself
+    columns = list(dict.fromkeys(group.column for group in report.groups))  # of marginal subgroups, each alone
     return sorted(report.groups, key=lambda group: (columns.index(group.column), rank(group)))
 
 

@@ -32,7 +32,7 @@ from calibrant.render.words import shown, version
 
 _TABLE_ROW: Final = 30  # height of a table's row, in about the units of a picture
 _CAPTION: Final = 90  # height of a legend and a caption
-_UNEVEN: Final = 1.5  # times the height of a picture that tables beside it may have
+_UNEVEN: Final = 1.5  # times the height of a picture that tables next to it may have
 _FEW: Final = 12  # small diagrams in a notebook's cell
 _FONT: Final = 14  # pixels of a letter in a notebook's cell
 #: What asks for the width of the window in the style of a page, and for the width of a cell in that of a cell.
@@ -157,7 +157,7 @@ class _Pair(NamedTuple):
 
     @property
     def is_even(self) -> bool:
-        """Whether the picture is about as high as the tables, so that the page beside them is not empty."""
+        """Whether the picture is about as high as the tables, so that the page next to them is not empty."""
         rows = sum(len(table.places) + 1 for table in self.beside if isinstance(table, Table))
         return _TABLE_ROW * rows <= _UNEVEN * (svg.height_of(self.figure) + _CAPTION)
 

@@ -25,7 +25,7 @@ _SENTENCES: Final = (
     ("ece", "ici", "classwise_ece", "rps"),
     ("brier", "brier_event", "brier_skill", "accuracy", "auroc"),
 )
-#: Ideal values that readers of a paper expect beside an estimate.
+#: Ideal values that readers of a paper expect with an estimate.
 _IDEAL: Final = {"oe_ratio": 1, "calibration_intercept": 0, "calibration_slope": 1}
 
 

@@ -76,7 +76,7 @@ def models_table(comparison: Comparison) -> Table:
 
 #: Measures that most readers know, in the order of the table of models.
 _KNOWN: Final = ("brier", "nll", "accuracy", MEAN_CONFIDENCE.name, "ece")
-#: Of measures that a narrow terminal leaves out, those with the largest numbers first.
+#: Measures that a narrow terminal leaves out: those with the largest numbers first.
 _SPARE: Final = {"accuracy": 1, MEAN_CONFIDENCE.name: 2}
 
 
@@ -198,7 +198,7 @@ def _names(comparison: Comparison, names: Iterable[str]) -> str:
 
 
 def _value_of_rank(comparison: Comparison, *, full: bool) -> list[Column]:
-    """Return the columns of the measure that ranks the models; in brief the bars have the room of its interval."""
+    """Return the columns of the measure that ranks the models; in brief the bars replace its interval."""
     key = comparison.sorted_by
     parts = [each[key] for each in comparison.leaderboard]
     ends = {f"{key}_low": [part.low for part in parts], f"{key}_high": [part.high for part in parts]}

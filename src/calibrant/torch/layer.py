@@ -18,7 +18,7 @@ _SETTINGS: Final = "settings"
 
 
 class _Settings(NamedTuple):
-    """What a layer needs beside the numbers of its map; without a map, the defaults.
+    """What a layer needs in addition to the numbers of its map; without a map, the defaults.
 
     ``what`` describes the map, ``n_classes`` is the number of classes or labels, and ``limits`` are those of scores.
     """
@@ -200,7 +200,7 @@ class RecalibrationLayer(torch.nn.Module):
         return ""
 
     def _take(self, made: _Settings, state_dict: Mapping[str, Any], prefix: str) -> None:
-        """Make room for the numbers of a state."""
+        """Allocate the numbers of a state."""
         device = self.get_buffer(_SETTINGS).device
         for name in [*self._numbers(), *self._modules]:
             delattr(self, name)
