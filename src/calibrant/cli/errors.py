@@ -407,7 +407,21 @@ _UNKNOWN: Final = re.findall(
 
 
 #: Words for a game that nobody wins: neither the event nor its absence.
-_TIES: Final = ("0.5", "tie", "tied", "draw", "drawn", "push", "half", "remis", "unentschieden", "nul", "empate")
+_TIES: Final = (
+    "0.5",
+    "t",
+    "d",
+    "tie",
+    "tied",
+    "draw",
+    "drawn",
+    "push",
+    "half",
+    "remis",
+    "unentschieden",
+    "nul",
+    "empate",
+)
 
 
 def _listing(held: Held, labels: Sequence[str] = ()) -> str:
@@ -441,7 +455,7 @@ def _proposal(held: Held, options: CommandOptions) -> tuple[str, tuple[str, ...]
     by_word: dict[str, list[str]] = {}
     for text in held.present:
         by_word.setdefault(f"{float(text):g}" if _is_number(text) else text.strip().casefold(), []).append(text)
-    pair = _pair_among([word for word in by_word if word not in _TIES])
+    pair = _pair_among(list(by_word))
     if pair is not None:
         rest = [word for word in by_word if word not in pair]
         if all(word in (*_UNKNOWN, *_TIES) or (_is_number(word) and not _is_number(pair[1])) for word in rest):
@@ -496,7 +510,8 @@ def _of_pair(
 def _other_outcomes(held: Held, texts: Sequence[str]) -> tuple[str, str]:
     """Return what else can be done about ties, and which rows are left out if two labels are kept."""
     others = sum(held.counts.values()) - sum(held.counts[text] for text in texts)
-    ties = sum(count for text, count in held.counts.items() if text and text.strip().casefold() in _TIES)
+    rest = [text for text in held.present if text not in texts]
+    ties = sum(held.counts[text] for text in rest if text.strip().casefold() in _TIES)
     if not ties:
         return "", f" and the rows of unknown outcome ({others:,}) are left out"
     what = "ties" if ties == others else "ties and rows of unknown outcome"
