@@ -86,8 +86,8 @@ class Readings:
         truths = self.truths if truth is None else [truth] * (truth in seen.cells)
         if options.score is not None:  # of an expression, the values are not known here
             return self.of_scores([options.score], truths) if options.score in seen.cells else []
-        if options.models:
-            return self.of_scores(list(options.models), truths)
+        if options.models:  # a pattern stands for several columns
+            return self.of_scores(list(options.models), truths) if seen.cells.keys() >= {*options.models} else []
         if options.probs is not None:
             return self._of_classes([name.strip() for name in options.probs.split(",")], truths)
         return (self._multilabel() if truth is None else []) or self._of_free(truths)

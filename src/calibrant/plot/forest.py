@@ -178,7 +178,7 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
     >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
     >>> panels = cp.differences(comparison)
     >>> [panel.get_yticklabels()[0].get_text() for panel in panels][1:]
-    ['ECE', 'accuracy', 'Brier score', 'log loss']
+    ['ECE', 'accuracy at 0.5', 'Brier score', 'log loss']
     >>> panels[-1].get_xlabel()
     'old − new'
     """

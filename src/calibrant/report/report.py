@@ -207,7 +207,8 @@ class Report(Shown, Mapping[str, Estimate]):
         >>> import calibrant
         >>> report = calibrant.evaluate([0.2, 0.3, 0.8, 0.9], [0, 0, 1, 1], measures=["ece"], level=None)
         >>> print(report.results)
-        We evaluated 4 predictions. The event (outcome = 1) was observed in 2 of 4 (50 %). The ECE was 0.2000.
+        We evaluated 4 predictions. The event (outcome = 1) was observed in 2 of 4 (50 %), and the mean predicted
+        probability was 55 %. The ECE was 0.2000.
         """
         from calibrant.report.results_text import paragraph
 
