@@ -325,8 +325,7 @@ def test_the_notebook_shows_a_report() -> None:
     assert code[2].outputs[0].text.startswith(f"ECE {ece:.4f}, 95 % CI 0.0512 to")
     (compared,) = code[3].outputs
     assert "naive Bayes" in compared.data["text/html"]
-    page = (DOCS / "frameworks.md").read_text(encoding="utf-8")
-    assert all(f"{cell.source}\n" in page for cell in code)
+    assert "(../examples/notebook.ipynb)" in (DOCS / "frameworks.md").read_text(encoding="utf-8")
 
 
 # ---------------------------------------------------------------- answers, rain, games, patients

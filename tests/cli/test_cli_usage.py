@@ -114,6 +114,8 @@ def example_files(tmp_path: Path) -> None:
     risk = rng.random(400)
     died = (rng.random(400) < 0.3 + 0.4 * risk).astype(int)
     table("held_out.csv", score=risk, risk=risk, outcome=died, died=died)
+    sexes, wards = np.array(["f", "m"])[np.arange(len(risk)) % 2], np.array(["a", "b", "c"])[np.arange(len(risk)) % 3]
+    table("patients.csv", score=risk, outcome=died, sex=sexes, ward=wards)
     pq.write_table(pa.table({"score": score}), tmp_path / "2026.parquet")
     pq.write_table(pa.table({"score": score, "outcome": won}), tmp_path / "today.parquet")
     run(
@@ -332,7 +334,7 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("report a.csv --seed 5", "No such option '--seed'; did you mean '--rng'?"),
         ("report a.csv --outcmoe y", "No such option '--outcmoe'; did you mean '--outcome'?"),
         ("report a.csv -score x", "No such option '-score'; did you mean '--score'?"),
-        ("report a.csv -s x", "No such option '-s'; did you mean '--score' or '--stated' or '--sketch'?"),
+        ("report a.csv -s x", "No such option '-s'; did you mean '--score' or '--sheet' or '--stated'?"),
         ("report a.csv --xyz", "No such option '--xyz'; 'calibrant report --help' lists them"),
         ("completion tcsh", "'tcsh' is not one of 'bash', 'zsh', 'fish'."),
         ("report a.csv --labels yes", "'yes'; name two labels or more, each once, such as no,yes or 1-10"),
