@@ -344,7 +344,9 @@ def test_a_language_models_confidences(tmp_path: Path) -> None:
     command += ["--outcome", "correct"]
     refused = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     assert refused.returncode == 1
-    assert re.search(r"row 1, column 'confidence': '\d+%' is not a number; pass --percent", refused.stderr)
+    assert re.search(
+        r"row 1, column 'confidence': '\d+%' is not a number; if the scores are percentages, type: ", refused.stderr
+    )
     evaluated = subprocess.run(
         [*command, "--percent", "--json", "-"], capture_output=True, encoding="utf-8", check=True
     )

@@ -144,7 +144,7 @@ def example_files(tmp_path: Path) -> None:
         pa.table(
             {"p_0": 1 - confidence, "p_1": confidence, "target": right.astype(int), "customer": np.arange(400) // 2}
         ),
-        tmp_path / "claims.parquet",
+        tmp_path / "cases.parquet",
     )
     text = "\n".join(f"{p},{int(y)}" for p, y in zip(confidence, right, strict=True))
     named = "\n".join(f"{line},{'ab'[k % 2]},{k // 2}" for k, line in enumerate(text.splitlines()))

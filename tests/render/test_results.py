@@ -42,7 +42,9 @@ def test_every_number_is_that_of_the_table(profile: str, notion: Any, level: flo
     report = (of_event if notion == "positive" else of_classes)(profile=profile, notion=notion, level=level)
     table = measures_table(report, shown_estimates(report), full=True)
     rows = {table.cells(place)[0]: table.cells(place) for place in table.places}
-    said = re.findall(r"[Tt]he ([A-Za-z:_ ]+(?: \(event\))?) was ([-+]?[\d.]+)(?: \(([^()]*)\))?", report.results)
+    said = re.findall(
+        r"[Tt]he ([A-Za-z:_ ]+?(?: \(event\)| at 0\.5)?) was ([-+]?[\d.]+)(?: \(([^()]*)\))?", report.results
+    )
     said = [(label, value.rstrip("."), notes) for label, value, notes in said if label in rows]
     assert len(said) >= 4
     for label, value, notes in said:
