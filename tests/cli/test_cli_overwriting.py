@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
-from calibrant.cli.parameters import Checked, InputFile, OutputFile, Share
+from calibrant.cli.parameters import Checked, Fraction, InputFile, OutputFile
 
 #: The parameters of text that do not name files of the user. A new one belongs here, or among those of the command.
 TEXTS = {
@@ -78,7 +78,7 @@ def run(*args: str) -> tuple[int, str, str]:
 
 def is_text(param: click.Parameter) -> bool:
     base = param.type.base if isinstance(param.type, Checked) else param.type
-    plain = isinstance(base, (Share, click.Choice, click.types.IntParamType, click.types.FloatParamType))
+    plain = isinstance(base, (Fraction, click.Choice, click.types.IntParamType, click.types.FloatParamType))
     return param.expose_value and not plain and not getattr(param, "is_flag", False)
 
 

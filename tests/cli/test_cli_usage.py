@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
-from calibrant.cli.parameters import Checked, Share, share_in
+from calibrant.cli.parameters import Checked, Fraction, share_in
 from calibrant.cli.usage import SECTIONS, section_of
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -1077,7 +1077,7 @@ def test_every_share_may_be_a_percentage():
         (command, param)
         for command in main.commands.values()
         for param in command.params
-        if isinstance(param.type, Checked) and isinstance(param.type.base, Share)
+        if isinstance(param.type, Checked) and isinstance(param.type.base, Fraction)
     ]
     assert {param.name for _, param in shares} >= {"level", "tolerance", "max_risk", "confidence", "alpha", "prove"}
     for command, param in shares:
@@ -1091,6 +1091,6 @@ def test_every_share_may_be_a_percentage():
             for command in main.commands.values()
             for param in command.params
             if param.name in ("level", "confidence", "alpha", "prove", "tolerance", "max_risk", "yes_risk", "no_risk")
-            and not isinstance(getattr(param.type, "base", None), Share)
+            and not isinstance(getattr(param.type, "base", None), Fraction)
         ]
     )

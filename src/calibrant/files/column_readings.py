@@ -104,11 +104,12 @@ class Readings:
     def _of_single(
         self, free: Sequence[str], pairs: Sequence[Sequence[str]], truths: Sequence[str]
     ) -> list[ColumnReading]:
-        """Return the readings of odds, else of an event and its complement, else of scores, else of counts."""
-        readings = [each for odds in self.seen.odds for each in self._of_classes(odds, truths)]
-        readings = readings or [each for pair in pairs for each in self._of_complements(pair, truths)]
+        """Return the readings of an event and its complement, else of scores, else of odds, else of counts."""
+        readings = [each for pair in pairs for each in self._of_complements(pair, truths)]
         named = [name for name in free if LIKE_SCORES.search(name) or _alike(name, truths)]
-        return readings or self.of_scores(named or free, truths) or self._of_counts(named or free)
+        readings = readings or self.of_scores(named or free, truths)
+        readings = readings or [each for odds in self.seen.odds for each in self._of_classes(odds, truths)]
+        return readings or self._of_counts((named or free)[:LISTED])
 
     def _of_counts(self, scores: Sequence[str]) -> list[ColumnReading]:
         """Return the readings of scores of levels, next to the numbers of events and trials of each level."""

@@ -162,6 +162,7 @@ class FileTable(ABC):
         #: What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
         self.dtypes: dict[str, np.dtype[Any]] = {}
         self.objects: tuple[str, ...] = ()  #: columns of objects of numbers; their keys are columns too
+        self.partitions: dict[str, str | None] = {}  #: the columns in the path, with their value
         self.expected: dict[str, str] = {}  #: what a column's cells should have been, where it is not numbers
 
     @property
@@ -225,7 +226,6 @@ class EngineTable(FileTable):
         self.casts: dict[str, str] = {}
         self._sql: dict[str, str] = {}  # of the user's own, with its options
         self._paths: dict[str, str] = {}  # the columns within structs, and in the path, with their SQL
-        self.partitions: dict[str, str | None] = {}  #: the columns in the path, with their value
 
     def add_partitions(self) -> None:
         """Add the columns in the path to those of the file; a column of the file comes first."""

@@ -315,7 +315,7 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> FileSou
     names_probs = options.score is not None or options.probs is not None or bool(options.models)
     if objects and not names_probs:
         _check_objects(table, options)
-    return _from_table(table, find(table.path, table.columns, options, table.head))
+    return _from_table(table, find(table.path, table.columns, options, table.head, in_path=table.partitions))
 
 
 def _check_objects(table: FileTable, options: Options) -> None:
