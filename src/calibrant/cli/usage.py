@@ -210,18 +210,22 @@ class Command(click.Command):
             if is_brief and not common and option not in helping:
                 continue
             title = next(iter(SECTIONS)) if is_brief else section_of(option)
-            head, words = option.get_help_record(ctx) or ("", "")
-            words = common if is_brief and common else words
-            head = re.sub(r"(--\S+), --\S+", r"\1", head)  # the first of two names keeps the column narrow
-            if option.secondary_opts:
-                no = option.secondary_opts[0]
-                head = f"--[no-]{option.opts[0][2:]}" if no.startswith("--no-") else f"{option.opts[0]}/{no}"
-            sections[title].append((head, words))
+            head, words = _head_and_words(ctx, option)
+            sections[title].append((head, common if is_brief and common else words))
         width = min(max(len(head) for records in sections.values() for head, _ in records), 30)
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl([(head.ljust(width), words) for head, words in records])
+
+
+def _head_and_words(ctx: click.Context, option: click.Option) -> tuple[str, str]:
+    """Return an option with its value, and its explanation; the first of two names keeps the column narrow."""
+    head, words = option.get_help_record(ctx) or ("", "")
+    if not option.secondary_opts:
+        return re.sub(r"(--\S+), --\S+", r"\1", head), words
+    no = option.secondary_opts[0]
+    return f"--[no-]{option.opts[0][2:]}" if no.startswith("--no-") else f"{option.opts[0]}/{no}", words
 
 
 class Commands(click.Group):

@@ -168,6 +168,24 @@ def tip_of(label: str, part: Estimate, level: float | None, notes: Iterable[str]
     return "; ".join(filter(None, [*texts, *notes]))
 
 
+def _rows_of_groups(
+    groups: Sequence[GroupEstimates], parts: Sequence[Estimate], measure: str, level: float | None
+) -> list[Row]:
+    """Return a row for each group, marginal subgroups below the names of their columns."""
+    rows: list[Row] = []
+    column = ""
+    for group, part in zip(groups, parts, strict=True):
+        if group.column != column:
+            column = group.column
+            rows.append(Row(Name((column,), heading=True), _NOTHING, "dot", ""))
+        p_value = chance_text(group.adjusted_p_value)
+        notes = [f"p adjusted {p_value}" if p_value else "", group.flag]
+        look: PointLook = "few" if group.flag else "out" if group.called_out else "dot"
+        name = Name((group.label,), after=f" ({group.n:,})")
+        rows.append(Row(name, part, look, tip_of(group.name + measure, part, level, notes)))
+    return rows
+
+
 def groups_figure(
     title: str,
     groups: Sequence[GroupEstimates],
@@ -184,18 +202,7 @@ def groups_figure(
 
     Marginal subgroups are below the names of their columns. ``of_all`` adds the number of all rows with the measure.
     """
-    rows: list[Row] = []
-    column = ""
-    for group, part in zip(groups, parts, strict=True):
-        if group.column != column:
-            column = group.column
-            rows.append(Row(Name((column,), heading=True), _NOTHING, "dot", ""))
-        p_value = chance_text(group.adjusted_p_value)
-        notes = [f"p adjusted {p_value}" if p_value else "", group.flag]
-        own = group.name if forest is None else f"{group.name}: {label}"
-        look: PointLook = "few" if group.flag else "out" if group.called_out else "dot"
-        name = Name((group.label,), after=f" ({group.n:,})")
-        rows.append(Row(name, part, look, tip_of(own, part, level, notes)))
+    rows = _rows_of_groups(groups, parts, "" if forest is None else f": {label}", level)
     words: dict[PointLook, str] = {"dot": label, "out": "Evidence of miscalibration", "few": "Too few rows"}
     x = label
     if forest is not None and not math.isnan(forest.heterogeneity):
