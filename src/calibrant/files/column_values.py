@@ -419,12 +419,12 @@ def parted(name: str, number: int) -> tuple[str, ...]:
     """
     if number == 1:
         return (name,)
-    pieces = name.split(BETWEEN)
-    ways = set()
-    for ends in itertools.combinations(range(1, len(pieces)), number - 1):
-        parts = [BETWEEN.join(pieces[a:b]) for a, b in itertools.pairwise((0, *ends, len(pieces)))]
+    width, ways = len(BETWEEN), set()
+    places = [match.start() for match in re.finditer(f"(?={re.escape(BETWEEN)})", name)]  # which may overlap
+    for ends in itertools.combinations(places, number - 1):
+        parts = [name[a + width : b] for a, b in itertools.pairwise((-width, *ends, len(name)))]
         plain = tuple(map(_unquoted, parts))
-        if list(map(_quoted, plain)) == parts:
+        if list(map(_quoted, plain)) == parts and BETWEEN.join(parts) == name:
             ways.add(plain)
     if len(ways) != 1:
         remedy = f"leave {BETWEEN!r} out of the names, or --marginal"
