@@ -232,13 +232,16 @@ def package_command(package: str) -> str:
 
 
 def _pip() -> str:
-    """Return how to call the pip of this Python; another pip on the path may install elsewhere."""
+    """Return how to call the pip of this Python; another pip on the path may install elsewhere.
+
+    Only the path is searched: setuptools has a finder of its own that replaces distutils whenever pip is looked for.
+    """
     import shutil
-    from importlib.util import find_spec
+    from importlib.machinery import PathFinder
 
     pip = shutil.which("pip")
     is_ours = pip is not None and os.path.dirname(pip) == os.path.dirname(sys.executable)
-    return "pip" if is_ours or not find_spec("pip") else f"{_shell_quoted(sys.executable)} -m pip"
+    return "pip" if is_ours or not PathFinder.find_spec("pip") else f"{_shell_quoted(sys.executable)} -m pip"
 
 
 def _source() -> dict[str, Any]:
