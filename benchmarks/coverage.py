@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         page = write_page(*results, None if options.quick else docs)
     if options.quick:
-        print(page)
+        print("\n".join(page.values()))
     print(f"{len(missing)} of {len(wanted)} parts computed in {spent / 60:.1f} minutes", file=sys.stderr)
     return 0
 

@@ -41,6 +41,17 @@ def write_font(folder: Path) -> None:
 
 #: The pages that other pages replaced, without their endings: an HTML page at the old name forwards its reader.
 MOVED = {
+    "api-compat": "api-integrations",
+    "api-errors": "api-inference",
+    "api-frames": "api-integrations",
+    "api-measures": "api-inference",
+    "api-monitoring": "api-decisions",
+    "api-plot": "api-integrations",
+    "api-recalibration": "api-decisions",
+    "api-sketches": "api-inference",
+    "api-sklearn": "api-integrations",
+    "api-thresholds": "api-decisions",
+    "api-torch": "api-integrations",
     "clusters": "groups",
     "coming-from": "migrating",
     "detection": "images",
@@ -69,6 +80,7 @@ MOVED = {
     "scikit-learn": "frameworks",
     "segmentation": "images",
     "sketches": "large-data",
+    "tests": "intervals",
     "understanding": "index",
     "with-a-file": "files",
     "with-a-model": "frameworks",

@@ -21,6 +21,7 @@ import make_command_line
 import make_decisions
 import make_models
 import make_monitor
+import make_recipes
 import make_threshold
 import numpy as np
 import shown
@@ -83,9 +84,15 @@ def reports() -> dict[str, str]:
     return {
         "digits.txt": plain,
         "overconfident.txt": confident,
-        "eights.txt": f"{eights}\n",
+        "eights.txt": first_and_last(f"{eights}"),
         "compared.txt": compared,
     }
+
+
+def first_and_last(text: str) -> str:
+    """Return the head of the diagram of a report, and its first and its last bin."""
+    _, head, first, *_, last = text[text.index("Reliability diagram") : text.index("  █ observed")].splitlines()
+    return f"{head}\n{first}\n...\n{last}\n"
 
 
 def many_files() -> dict[str, str]:
@@ -228,15 +235,19 @@ def models() -> dict[str, str]:
 
 
 def monitor() -> dict[str, str]:
-    """Return the screens, the script and the tables of the page about monitoring."""
+    """Return the screens of the page about monitoring, and the tables of its simulations."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        screens = make_monitor.screens(run) | make_monitor.games(run)
-    script = (ROOT / "examples" / "monitor_cron.sh").read_text(encoding="utf-8")
-    return screens | {"monitor_cron.sh": script} | make_monitor.simulated()
+        return make_monitor.screens(run) | make_monitor.games(run) | make_monitor.simulated()
+
+
+def recipes() -> dict[str, str]:
+    """Return the screens of the pages about quantile forecasts and soft labels."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return make_recipes.screens(run)
 
 
 def install() -> dict[str, str]:
-    """Return how to install and see a first report, for the pages on which a reader begins."""
+    """Return how to install and see a first report, for the first pages of a reader."""
     need = "You need Python 3.11 or later. Run these commands in a clone of the repository:"
     lines = ["python3 -m venv .venv", "source .venv/bin/activate", 'pip install ".[report]"']
     return {"install.md": "\n".join([need, "", "```sh", *lines, f"calibrant report {DIGITS}", "```"]) + "\n"}
@@ -288,25 +299,6 @@ def calibrated(repetitions: int = 100) -> dict[str, str]:
             values.append([measure(probs, outcomes) for measure in MEASURES.values()])
         lines.append(f"{n:>8,}" + "".join(f"{value:>10.4f}" for value in np.mean(values, axis=0)))
     return {"calibrated.txt": "\n".join(lines) + "\n"}
-
-
-def bins() -> dict[str, str]:
-    """Return the ECE of one set of predictions by the number of bins, and its smooth error."""
-    import pyarrow.parquet as pq
-
-    digits = pq.read_table(ROOT / DIGITS)
-    probs = np.stack([digits[f"p_{k}"].to_numpy() for k in range(10)], axis=1)
-    targets = digits["target"].to_numpy()
-    numbers = (5, 10, 15, 20, 50, 100, 200)
-    rows = {
-        "bins": [f"{n:,}" for n in numbers],
-        "ECE": [f"{calibrant.expected_calibration_error(probs, targets, n):.4f}" for n in numbers],
-        "adaptive ECE": [f"{calibrant.adaptive_calibration_error(probs, targets, n):.4f}" for n in numbers],
-        "MCE": [f"{calibrant.maximum_calibration_error(probs, targets, n):.4f}" for n in numbers],
-    }
-    lines = [f"{name:<13}" + "".join(f"{entry:>8}" for entry in entries) for name, entries in rows.items()]
-    lines.append(f"{'smooth ECE':<13}{calibrant.smooth_calibration_error(probs, targets):>8.4f}  (has no bins)")
-    return {"bins.txt": "\n".join(lines) + "\n"}
 
 
 def floors() -> dict[str, str]:
@@ -385,26 +377,19 @@ def powers(repetitions: int = 40, n: int = 1_000) -> dict[str, str]:
 
 
 def all_measures() -> dict[str, str]:
-    """Return the table of all measures, in Markdown."""
-    lines = [
-        "| measure, key | what it is | range | caution |",
-        "|---|---|---|---|",
-    ]
+    """Return the tables of all measures: those that a function describes, and the others."""
+    described, others = [], []
     for measure in calibrant.measures.MEASURES:
-        linked = [f"[{measure.label}](api-functions.md#calibrant.{f.__name__})" for f in measure.functions[:1]]
-        name = f"{''.join(linked) or measure.label}, `{measure.name}`"
-        ranges = interval_text(measure.range)
-        if measure.class_range:
-            ranges += f"; classes: {interval_text(measure.class_range)}"
-        cells = (name, measure.meaning, ranges, measure.misleads)
-        lines.append(f"| {' | '.join(cells)} |")
-    return {"measures.md": "\n".join(lines) + "\n"}
-
-
-def interval_text(ends: tuple[float, float]) -> str:
-    """Return a range of numbers as people write it."""
-    low, high = (f"{end:g}".replace("inf", "∞") for end in ends)
-    return f"{low} to {high}"
+        key = f"`{measure.name}`"
+        if measure.functions:
+            link = f"[{measure.label}](api-functions.md#calibrant.{measure.functions[0].__name__})"
+            described.append([f"{link}, {key}", measure.misleads])
+        else:
+            others.append([f"{measure.label}, {key}", measure.meaning, measure.misleads])
+    return {
+        "measures.md": shown.lined(["measure, key", "caution"], described),
+        "measures-others.md": shown.lined(["measure, key", "what it is", "caution"], others),
+    }
 
 
 def public_names() -> dict[str, str]:
@@ -420,22 +405,7 @@ def public_names() -> dict[str, str]:
 
 
 #: The pages of the API, in the order of its index.
-API_PAGES = (
-    "functions",
-    "results",
-    "sketches",
-    "recalibration",
-    "thresholds",
-    "monitoring",
-    "inference",
-    "measures",
-    "frames",
-    "plot",
-    "torch",
-    "sklearn",
-    "compat",
-    "errors",
-)
+API_PAGES = ("functions", "results", "decisions", "inference", "integrations")
 
 #: The functions that make the texts: each returns some, by their names.
 MAKERS = (
@@ -447,7 +417,6 @@ MAKERS = (
     make_command_line.tables,
     groups,
     calibrated,
-    bins,
     floors,
     bootstraps,
     powers,
@@ -457,6 +426,7 @@ MAKERS = (
     decisions,
     models,
     monitor,
+    recipes,
     workflow,
 )
 

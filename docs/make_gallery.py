@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (ROOT / "docs" / "figures.md", ROOT / "docs" / "how-many.md")
+PAGES = tuple(ROOT / "docs" / f"{name}.md" for name in ("figures", "quantiles"))
 TARGET = ROOT / "docs" / "_static" / "gallery"
 
 _BLOCK = re.compile(r'^```python\n(?P<code>.*?)^```$|^<img src="_static/gallery/(?P<name>[^"]+)"', re.M | re.S)

@@ -19,7 +19,6 @@ QUESTIONS = 800
 
 ANSWERS = "calibrant compare answers.csv --by model --score confidence --outcome correct --on question_id"
 BOXES = "calibrant compare boxes.csv --by detector --score confidence --outcome matched --own-outcomes --cluster image"
-PIXELS = "calibrant compare pixels.parquet --by network --score p_tumour --outcome tumour --cluster image"
 
 
 def expit(x: np.ndarray) -> np.ndarray:
@@ -58,43 +57,10 @@ def write_boxes(folder: Path) -> None:
     (folder / "boxes.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_pixels(folder: Path) -> None:
-    """Write the pixels of 40 images with the probabilities of two networks. Errors of neighbours are alike."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rng = np.random.default_rng(6)
-    images, side = 40, 32
-    x = np.linspace(-1, 1, side)
-    parts: list[pa.Table] = []
-    for image in range(images):
-        centre, radius = rng.uniform(-0.4, 0.4, 2), rng.uniform(0.3, 0.6)
-        distance = np.hypot(*np.meshgrid(x - centre[0], x - centre[1]))
-        mask = distance + 0.1 * smooth(rng.normal(size=(side, side))) < radius
-        for name, sharp, own in (("unet", 14.0, 0.25), ("segformer", 9.0, 0.1)):
-            logits = sharp * (radius - distance + own * smooth(rng.normal(size=(side, side))))
-            columns = {
-                "network": [name] * side**2,
-                "image": [f"case-{image:02d}"] * side**2,
-                "p_tumour": expit(logits).ravel().astype(np.float32),
-                "tumour": mask.ravel().astype(np.int8),
-            }
-            parts.append(pa.table(columns))
-    pq.write_table(pa.concat_tables(parts), folder / "pixels.parquet")
-
-
-def smooth(noise: np.ndarray) -> np.ndarray:
-    """Return noise whose neighbours are alike, with variance 1."""
-    kernel = np.exp(-0.5 * (np.arange(-8, 9) / 4) ** 2)
-    for axis in (0, 1):
-        noise = np.apply_along_axis(lambda line: np.convolve(line, kernel, mode="same"), axis, noise)
-    return noise / noise.std()
-
-
 def screens(run: Callable[[str], tuple[str, int]]) -> dict[str, str]:
     """Return the screens of the pages, made in the current folder."""
     here = Path()
-    for write in (write_answers, write_boxes, write_pixels):
+    for write in (write_answers, write_boxes):
         write(here)
     head = "".join(f"{line}\n" for line in Path("answers.csv").read_text(encoding="utf-8").splitlines()[:3])
     return {
@@ -107,7 +73,6 @@ def screens(run: Callable[[str], tuple[str, int]]) -> dict[str, str]:
             )[0]
         ),
         "boxes.txt": run(BOXES)[0],
-        "pixels.txt": run(PIXELS)[0],
     }
 
 

@@ -1,4 +1,4 @@
-"""The data and the screens of docs/monitor.md, and its tables of simulations: docs/make_examples.py shows them."""
+"""The data and the screens of docs/monitor.md, and its simulations: docs/make_examples.py shows them."""
 
 from __future__ import annotations
 
@@ -63,41 +63,33 @@ def expit(log_odds: float) -> float:
 def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
     """Return the screens of the page, from a function that runs a command line in the current folder."""
     write_documents(Path())
-    head = Path("2026-W31.csv").read_text(encoding="utf-8").splitlines()[:3]
     run(f"calibrant threshold july.csv {COLUMNS} --json threshold.json --quiet")
-    first, *_, (last, status) = (run(f"calibrant monitor documents.json 2026-W{week}.csv {COLUMNS}") for week in WEEKS)
-    window, _ = run("calibrant monitor documents.json --since-onset window.cal --quiet")
-    recalibrated, _ = run("calibrant recalibrate window.cal --map map.json")
+    *_, (last, status) = (run(f"calibrant monitor documents.json 2026-W{week}.csv {COLUMNS}") for week in WEEKS)
     for week in WEEKS:
         by_channel, _ = run(f"calibrant monitor channels.json 2026-W{week}.csv {COLUMNS} --by channel")
         promised, _ = run(f"calibrant monitor promise.json 2026-W{week}.csv {COLUMNS} --threshold threshold.json")
-    periods = f"calibrant monitor periods.json documents.csv {COLUMNS} --time day --every week"
-    run(f"{periods} --where \"day < '2026-08-17'\"")
-    again, _ = run(periods)
     return {
-        "monitor-head.txt": "$ head -3 2026-W31.csv\n" + "".join(f"{line}\n" for line in head),
-        "monitor-first.txt": verdict(first[0]),
-        "monitor-alarm.txt": f"{last}$ echo $?\n{status}\n",
-        "monitor-window.txt": window + verdict(recalibrated).replace("\n\n", "\n"),
+        "monitor-alarm.txt": f"{last[: last.index('  E: evidence')]}$ echo $?\n{status}\n",
         "monitor-channels.txt": part(by_channel, "Groups"),
         "monitor-promise.txt": sentence(promised, "the promise of the threshold"),
-        "monitor-periods.txt": "\n".join(again.splitlines()[:4]) + "\n...\n",
     }
 
 
 def games(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
-    """Return the screens of real forecasts by month; none where their folder is missing."""
+    """Return a table of real forecasts by month; none where their folder is missing."""
     if not GAMES.is_dir():
         return {}
-    screens = {}
+    lines = [heads(["forecasts", "months", "games", "result"])]
     for sport, outcome in {"nba": "prob1_outcome", "mlb": "'prob1_outcome = 1'"}.items():
         name = f"{sport}_games.csv"
         Path(name).write_bytes((GAMES / name).read_bytes())
         text, _ = run(
             f"calibrant monitor {sport}.json {name} --score prob1 --outcome {outcome} --time date --every month"
         )
-        screens[sport] = verdict(text)
-    return {"monitor-games.txt": "\n".join(screens.values())}
+        slices, rows = re.findall(r"^([\d,]+) slices, ([\d,]+) rows", text, re.MULTILINE)[0]
+        first, _, _ = " ".join(re.split(r"\n  (?=\S)", verdict(text))[1].split()).partition(": evidence")
+        lines.append(line([sport.upper(), slices, rows, first]))
+    return {"monitor-games.md": "\n".join(lines) + "\n"}
 
 
 def verdict(text: str) -> str:
@@ -107,7 +99,8 @@ def verdict(text: str) -> str:
 
 def part(text: str, heading: str) -> str:
     """Return the command line of an output and the table below a heading."""
-    return f"{text.splitlines()[0]}\n...\n{text[text.index(heading) :].partition(chr(10) * 2)[0]}\n"
+    table = text[text.index(heading) :].partition("\n  E is")[0]
+    return f"{text.splitlines()[0]}\n...\n{table}\n"
 
 
 def sentence(text: str, words: str) -> str:
@@ -133,16 +126,15 @@ SETTINGS = {
 }
 METHODS = {"calibrant, rows": "calibrant, clusters not declared"}
 
-#: The rows of the table of what an alarm says: the statistic, and its name on the page.
+#: What an alarm says: the statistic in the file, its name on the page, and which of the values for several drifts
+#: the table shows. The first two repairs are right for a shift and for a slope.
 SAID = {
-    "median delay": "slices from the drift to the alarm, median",
-    "median error of the onset": "error of the onset in slices, median",
-    "range of starts covers the onset": "90 % range covers the onset",
-    "interval of the size covers": "95 % CI covers the size",
-    "repair: offset": "says that a new offset suffices",
-    "repair: slope": "says that a new slope suffices",
-    "repair: refit": "says to fit the map again",
+    "median delay": ("slices from the drift to the alarm, median", None),
+    "range of starts covers the onset": ("90 % range covers the onset, lowest", min),
+    "interval of the size covers": ("95 % CI covers the size, lowest", min),
+    "repair": ("proposes the right repair, lowest", min),
 }
+REPAIRS = {"shift": "repair: offset", "slope": "repair: slope", "scores": "repair: offset"}
 
 Row = dict[str, str]
 
@@ -161,25 +153,25 @@ def simulated() -> dict[str, str]:
         "monitor-alarms.md": alarms(of("false alarms")),
         "monitor-delays.md": crossed([row for row in of("delays") if row["statistic"] == "median delay"], "n"),
         "monitor-means.md": means(of("mean difference")),
-        "monitor-sizes.md": sizes(of("size")),
-        "monitor-said.md": said(of("drift")),
+        "monitor-said.md": said([*of("drift"), *of("size")]),
         "monitor-promises.md": promised_table(of("promise")),
         "monitor-peers.md": crossed([row for row in of("peers") if "first" not in row["statistic"]], "method"),
     }
 
 
 def alarms(rows: list[Row]) -> str:
-    """Return the share of calibrated models with an alarm, by setting and rows in a slice."""
-    sizes = sorted({int(row["n"]) for row in rows})
-    lines = [heads(["calibrated models", *(f"{n:,} rows" for n in sizes)])]
-    cells = {(row["setting"], row["method"], row["statistic"], int(row["n"])): row for row in rows}
-    for setting, method, statistic in dict.fromkeys(key[:3] for key in cells):
-        name = SETTINGS.get(setting, setting)
-        if method in METHODS:
+    """Return the largest share of calibrated models with an alarm, by setting, over the rows in a slice."""
+    lines = [heads(["calibrated models", "share with an alarm, highest"])]
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        name = SETTINGS.get(row["setting"], row["setting"])
+        if row["method"] in METHODS:
             name = f"{name}; clusters not declared"
-        if statistic.startswith("group"):
+        if row["statistic"].startswith("group"):
             name = f"{name}: a group is flagged"
-        lines.append(line([name, *(number(cells.get((setting, method, statistic, n))) for n in sizes)]))
+        found.setdefault(name, []).append(row)
+    for name, held in found.items():
+        lines.append(line([name, number(max(held, key=lambda row: float(row["value"])))]))
     return "\n".join(lines) + "\n"
 
 
@@ -196,41 +188,44 @@ def crossed(rows: list[Row], key: str) -> str:
 
 
 def means(rows: list[Row]) -> str:
-    """Return how often the confidence sequence of the mean difference misses, by scores and rows."""
-    return _columns(rows, {"missed within 100 slices": "misses within 100 slices", "width": "relative width"})
-
-
-def sizes(rows: list[Row]) -> str:
-    """Return what an alarm says about a drift of one constant score."""
-    return _columns(rows, {key: SAID[key] for key in ("interval of the size covers", "repair: offset")})
-
-
-def _columns(rows: list[Row], names: dict[str, str]) -> str:
-    """Return a table with a line for each setting, and a column for each statistic."""
-    cells = {(row["setting"], row["n"], row["statistic"]): row for row in rows}
-    lines = [heads(["scores", "rows in a slice", *names.values()])]
-    for setting, n in dict.fromkeys(key[:2] for key in cells):
-        lines.append(line([setting, f"{int(n):,}", *(number(cells.get((setting, n, key))) for key in names)]))
-    return "\n".join(lines) + "\n"
+    """Return in words how often the confidence sequence of the mean difference misses, and its width."""
+    missed, widths = (
+        [float(row["value"]) for row in rows if row["statistic"] == name]
+        for name in ("missed within 100 slices", "width")
+    )
+    return (
+        f"In {len(missed)} settings, it misses the true value within 100 slices in at most {max(missed):.3f} of them.\n"
+        f"Its relative width is {min(widths):.2f} to {max(widths):.2f}.\n"
+    )
 
 
 def said(rows: list[Row]) -> str:
-    """Return what an alarm says about a drift, with a column for each drift and number of rows."""
-    columns = list(dict.fromkeys((row["setting"], row["n"]) for row in rows))
-    lines = [heads(["", *(f"{setting}, {int(n):,} rows" for setting, n in columns)])]
-    cells = {(row["statistic"], row["setting"], row["n"]): row for row in rows}
-    lines += [line([name, *(number(cells.get((key, *column))) for column in columns)]) for key, name in SAID.items()]
+    """Return what an alarm says about drifts, with a column for each number of rows, and for one constant score."""
+    columns = {"200 rows": [], "2,000 rows": [], "one score, 50 rows": []}
+    for row in rows:
+        columns["one score, 50 rows" if row["kind"] == "size" else f"{int(row['n']):,} rows"].append(row)
+    lines = [heads(["", *columns])]
+    for key, (name, pick) in SAID.items():
+        cells = []
+        for held in columns.values():
+            found = [
+                float(row["value"])
+                for row in held
+                if row["statistic"] == (REPAIRS[row["setting"].split(" ")[0]] if key == "repair" else key)
+            ]
+            cells.append("–" if not found else f"{pick(found):.3f}" if pick else f"{min(found):g} to {max(found):g}")
+        lines.append(line([name, *cells]))
     return "\n".join(lines) + "\n"
 
 
 def promised_table(rows: list[Row]) -> str:
     """Return how often the promise of a threshold raises an alarm, and after how many slices."""
-    lines = [heads(["error rate at and above the threshold", "statistic", "value"])]
-    lines += [
-        line([row["setting"].removeprefix("risk "), row["statistic"], number(row)])
-        for row in rows
-        if row["statistic"] != "alarm"
-    ]
+    lines = [heads(["error rate at and above the threshold", "share with an alarm", "median delay"])]
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        held = {row["statistic"]: row for row in rows if row["setting"] == setting}
+        alarm, when = next((row, name[6:]) for name, row in held.items() if name.startswith("alarm "))
+        delay = held.get("median delay")
+        lines.append(line([setting.removeprefix("risk "), f"{number(alarm)} {when}", number(delay)]))
     return "\n".join(lines) + "\n"
 
 

@@ -1,13 +1,14 @@
-"""The data and the screens of docs/threshold.md, and its table of simulations: docs/make_examples.py shows them."""
+"""The data and the screens of docs/threshold.md, and its simulations: docs/make_examples.py shows them."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from shown import lined
 
 #: Each subject with its share of the questions, and by how much its questions are easier than others, in log-odds.
 SUBJECTS = {"biology": (0.4, 0.4), "history": (0.4, 0.0), "law": (0.2, -1.2)}
@@ -22,7 +23,12 @@ FRAUD = "calibrant threshold insurance.csv --score fraud_risk --outcome fraud --
 #: The simulations, which benchmarks/simulation/thresholds.py writes.
 SIMULATED = Path(__file__).resolve().parent / "thresholds.csv"
 
-#: The methods of the table: their names in the file, and on the page.
+Row = dict[str, str]
+
+#: How the names of the methods of other packages begin.
+OTHERS = ("kunko", "MAPIE")
+
+#: The methods of the tables: their names in the file, and on the page.
 METHODS = {
     "observed risk": "observed risk at most 5 %",
     "closed": "`closed`",
@@ -36,26 +42,18 @@ METHODS = {
     "closed, clusters": "`closed`, clusters declared",
     "fixed-sequence, clusters": "`fixed-sequence`, clusters declared",
     "betting": "`betting`",
-    "closed, whole weights": "`closed`, weights read as numbers of rows",
-    "closed, sampling weights": "`closed`, sampling weights",
-    "betting, declared": "`betting`, bound declared",
 }
 
-#: The columns of the tables with a line for each setting.
-COLUMNS = {
-    "levels": {"design": "confidence", "runs": "samples", "certified": "first threshold", "broken": "worst threshold"},
-    "doubtful": {"design": "rows", "method": "method", "broken": "broken", "flagged": "with a caution"},
-    "planned": {
-        "risk": "scores",
-        "n": "N",
-        "certified": "planned",
-        "broken": "not reached",
-        "broken_se": "standard error",
-    },
-}
+#: The scores whose coverage the first table shows, by their names in the file.
+SHOWN_RISKS = {"calibrated": "calibrated", "underconfident": "underconfident", "flat 0.03": "3 % everywhere"}
 
-#: The error rates of the scores in the simulations that are named otherwise on the page.
-RISKS = {"flat 0.051": "5.1 % everywhere", "flat 0.03": "3 % everywhere", "0.06, 0.04, rising": "6 %, 4 %, rising"}
+#: The columns of the table of doubtful rows: the methods of a column, in the file.
+DOUBTFUL = {
+    "`closed`": ("closed",),
+    "`closed`, weights as numbers of rows / sampling": ("closed, whole weights", "closed, sampling weights"),
+    "`betting`": ("betting",),
+    "`betting`, bound declared": ("betting, declared",),
+}
 
 
 def write_answers(folder: Path) -> None:
@@ -122,32 +120,22 @@ def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
     """Return the screens of the page, from a function that runs a command line in the current folder."""
     write_answers(Path())
     write_cases(Path())
-    head = Path("answers.jsonl").read_text(encoding="utf-8").splitlines()[:3]
     by_subject, _ = run(f"{ANSWERS} --max-risk 0.05")
-    law, status = run(f"{ANSWERS} --max-risk 0.05 --where \"subject = 'law'\"")
     kinds, _ = run(f"{CASES} --cost-of-error 40 --cost-of-referral 4")
     fraud, _ = run(f"{FRAUD} --yes-risk 0.2 --no-risk 0.02")
     by_channel, _ = run(f"{CASES} --by channel", columns=130)
-    by_class, _ = run(f"{CASES} --per-class")
     return {
-        "threshold-head.txt": "$ head -3 answers.jsonl\n" + "".join(f"{line}\n" for line in head),
         "threshold-answers.txt": by_subject,
-        "threshold-law.txt": f"{verdict(law)}...\n$ echo $?\n{status}\n",
-        "threshold-kinds.txt": verdict(kinds),
-        "threshold-fraud.txt": verdict(fraud),
-        "threshold-channels.txt": part(by_channel, "Thresholds of groups"),
-        "threshold-classes.txt": part(by_class, "Thresholds of predicted classes"),
+        "threshold-kinds.txt": part(kinds, "  A row costs", "  The promise") + "...\n",
+        "threshold-fraud.txt": part(fraud, "  Decide", "  Coverage") + "...\n",
+        "threshold-channels.txt": part(by_channel, "Thresholds of groups", "  method:"),
     }
 
 
-def verdict(text: str) -> str:
-    """Return the beginning of an output, to the end of its verdict."""
-    return "\n\n".join(text.split("\n\n")[:2]) + "\n"
-
-
-def part(text: str, heading: str) -> str:
-    """Return the command line of an output and the table below a heading."""
-    return f"{text.splitlines()[0]}\n...\n{text[text.index(heading) :]}"
+def part(text: str, start: str, stop: str = "") -> str:
+    """Return the command line of an output, and its lines from some words to before others, or to its end."""
+    rest = text[text.index(start) :]
+    return f"{text.splitlines()[0]}\n...\n{rest[: rest.index(stop)] if stop else rest}"
 
 
 def planned() -> dict[str, str]:
@@ -171,67 +159,87 @@ def simulated() -> dict[str, str]:
         return {}
     with SIMULATED.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    ours = ("observed risk", "closed", "fixed-sequence")
-    one_side = [row for row in rows if row["kind"] == "one side" and (row["n"] == "2000" or row["method"] in ours)]
-    clusters = [row for row in rows if row["kind"] == "clusters"]
-    two_sides = [row for row in rows if row["kind"] == "two sides"]
+
+    def of(kind: str) -> list[Row]:
+        return [row for row in rows if row["kind"] == kind]
+
+    one_side = [row for row in of("one side") if row["n"] == "2000" or row["method"] == "closed"]
+    own = [row for row in one_side if not row["method"].startswith(OTHERS)]
+    levels = [f"{numbers(row, 'broken')[0]} ({row['design'].removeprefix('confidence ')})" for row in of("levels")]
     return {
-        "thresholds.md": table(one_side, ("n", "method")),
-        "thresholds-clusters.md": table(clusters, ("design", "method")),
-        "thresholds-sides.md": table(two_sides, ("n",)),
-        "thresholds-levels.md": listed(rows, "levels"),
-        "thresholds-doubtful.md": listed(rows, "doubtful"),
-        "thresholds-planned.md": listed(rows, "planned"),
+        "thresholds.md": one_sided(own),
+        "thresholds-peers.md": one_sided([row for row in one_side if row not in own]),
+        "thresholds-clusters.md": clustered(of("clusters")),
+        "thresholds-sides.md": two_sided(of("two sides")),
+        "thresholds-levels.md": "The shares at the worst threshold (and confidences) are " + ", ".join(levels) + ".\n",
+        "thresholds-doubtful.md": doubtful(of("doubtful")),
+        "thresholds-planned.md": plans(of("planned")),
     }
 
 
-def listed(rows: list[dict[str, str]], kind: str) -> str:
-    """Return a table with a line for each row of a kind."""
-    columns = COLUMNS[kind]
-    lines = [f"| {' | '.join(columns.values())} |", "|---" * len(columns) + "|"]
-    lines += [f"| {' | '.join(words(key, row[key]) for key in columns)} |" for row in rows if row["kind"] == kind]
-    return "\n".join(lines) + "\n"
+def one_sided(rows: list[Row]) -> str:
+    """Return, for each number of rows and method, the share of broken promises and the coverages."""
+    shown = {risk: [row for row in rows if row["risk"] == risk] for risk in SHOWN_RISKS}
+    best = [f"{float(held[0]['oracle']):.2f}" for held in shown.values()]
+    lines = [["", "best possible", "0", *best]]
+    places = list(METHODS)
+    for n, method in sorted({(int(row["n"]), places.index(row["method"])) for row in rows}):
+        held = [row for row in rows if (int(row["n"]), row["method"]) == (n, places[method])]
+        coverage = {row["risk"]: f"{float(row['share']):.2f}" for row in held}
+        shares = [coverage.get(risk, "–") for risk in SHOWN_RISKS]
+        lines.append([f"{n:,}", METHODS[places[method]], highest(held), *shares])
+    return lined(["N", "method", "broken, highest", *SHOWN_RISKS.values()], lines)
 
 
-def table(rows: list[dict[str, str]], keys: tuple[str, ...]) -> str:
-    """Return a table with a line for each value of the keys and a column for each risk of the scores."""
-    heads = {"n": "N", "method": "method", "design": "clusters"}
+def clustered(rows: list[Row]) -> str:
+    """Return, for each method, the largest share of broken promises, and the range of its coverage."""
+    lines = []
+    for method in (method for method in METHODS if any(row["method"] == method for row in rows)):
+        held = [row for row in rows if row["method"] == method]
+        shares = [float(row["share"]) for row in held if row["risk"] == "calibrated"]
+        lines.append([METHODS[method], highest(held), f"{min(shares):.2f} to {max(shares):.2f}"])
+    return lined(["method", "broken, highest", "coverage, calibrated scores"], lines)
+
+
+def two_sided(rows: list[Row]) -> str:
+    """Return, for each number of rows, the largest share of broken promises and the coverages of two thresholds."""
     risks = list(dict.fromkeys(row["risk"] for row in rows))
-    best = {row["risk"]: f"{float(row['oracle']):.2f}" for row in rows}
-    lines = [
-        f"| {' | '.join([*(heads[key] for key in keys), *map(risk_text, risks)])} |",
-        "|---" * (len(keys) + len(risks)) + "|",
-        f"| {' | '.join([*([''] * (len(keys) - 1)), 'best possible', *(f'0 / {best[risk]}' for risk in risks)])} |",
-    ]
-    cells = {(*(row[key] for key in keys), row["risk"]): row for row in rows}
-    places = {name: k for k, name in enumerate(METHODS)}
-    order = dict.fromkeys(tuple(row[key] for key in keys) for row in rows)
-    designs = list(dict.fromkeys(row["design"] for row in rows))
-    for line in sorted(order, key=lambda line: line_place(dict(zip(keys, line, strict=True)), designs, places)):
-        shown = [cells.get((*line, risk)) for risk in risks]
-        texts = ["–" if row is None else f"{float(row['broken']):.3f} / {float(row['share']):.2f}" for row in shown]
-        names = [words(key, value) for key, value in zip(keys, line, strict=True)]
-        lines.append(f"| {' | '.join([*names, *texts])} |")
-    return "\n".join(lines) + "\n"
+    best = [next(f"{float(row['oracle']):.2f}" for row in rows if row["risk"] == risk) for risk in risks]
+    lines = [["best possible", "0", *best]]
+    for n in dict.fromkeys(row["n"] for row in rows):
+        held = [row for row in rows if row["n"] == n]
+        shares = {row["risk"]: f"{float(row['share']):.2f}" for row in held}
+        lines.append([f"{int(n):,}", highest(held), *(shares[risk] for risk in risks)])
+    return lined(["N", "broken, highest", *risks], lines)
 
 
-def line_place(line: Mapping[str, str], designs: list[str], places: Mapping[str, int]) -> tuple[int, int, int]:
-    """Return the place of a line: by number of rows, by clusters, by method."""
-    design = designs.index(line["design"]) if "design" in line else 0
-    return int(line.get("n", 0)), design, places.get(line.get("method", ""), 0)
+def doubtful(rows: list[Row]) -> str:
+    """Return the shares of broken promises where the assumptions do not hold."""
+    lines = []
+    for design in dict.fromkeys(row["design"] for row in rows):
+        held = {row["method"]: row for row in rows if row["design"] == design}
+        flagged = min(float(row["flagged"]) for method, row in held.items() if method.startswith("closed"))
+        cells = [" / ".join(numbers(held[m], "broken")[0] for m in names if m in held) for names in DOUBTFUL.values()]
+        lines.append([design, *(cell or "–" for cell in cells), f"{flagged:.3g}"])
+    return lined(["rows", *DOUBTFUL, "caution of `closed`"], lines)
 
 
-def words(key: str, value: str) -> str:
-    """Return a cell in words: a number, a share, a method, an error rate or a design."""
-    if key in ("n", "runs"):
-        return f"{int(value):,}"
-    if key in ("certified", "broken", "broken_se", "flagged"):
-        return f"{float(value):.3g}" if value else "–"
-    if key == "risk":
-        return risk_text(value)
-    return METHODS[value] if key == "method" else value.removeprefix("confidence ")
+def plans(rows: list[Row]) -> str:
+    """Return how often a planned number of rows is not enough, for scores whose error rate rises as they fall."""
+    lines = []
+    for n in dict.fromkeys(row["n"] for row in rows):
+        held = [row for row in rows if row["n"] == n and not row["risk"].startswith("flat")]
+        ends = [[float(row[name]) for row in held] for name in ("certified", "broken")]
+        planned, missed = (f"{min(each):.2f} to {max(each):.2f}" for each in ends)
+        lines.append(f"After {int(n):,} rows, {planned} of samples have a plan, and the share is {missed}.\n")
+    return "".join(lines)
 
 
-def risk_text(risk: str) -> str:
-    """Return what the error rate of a score is, in words."""
-    return RISKS.get(risk, risk)
+def highest(rows: list[Row]) -> str:
+    """Return the largest share of broken promises."""
+    return f"{max(float(row['broken']) for row in rows):.3f}"
+
+
+def numbers(row: Row, *names: str) -> list[str]:
+    """Return numbers of a row."""
+    return [f"{float(row[name]):.3g}" for name in names]

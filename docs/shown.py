@@ -14,13 +14,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(Path(__file__).parent.glob("*.md")))
+PAGES = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
+    *sorted(Path(__file__).parent.glob("*.md")),
+)
 
 _PART = re.compile(
     r'^<!-- shown: (?P<name>\S+?)(?:, from "(?P<start>.+?)")?(?:, to "(?P<stop>.+?)")? -->$.*?^<!-- end -->$',
     re.MULTILINE | re.DOTALL,
 )
 _LANGUAGES = {".csv": "text", ".json": "json", ".py": "python", ".sh": "sh", ".txt": "text", ".yml": "yaml"}
+
+
+def lined(heads: list[str], lines: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    head, *rows = (f"| {' | '.join(row)} |" for row in (heads, *lines))
+    return "\n".join([head, "|---" * len(heads) + "|", *rows]) + "\n"
 
 
 def names(page: str) -> list[str]:
@@ -64,6 +73,6 @@ def write(texts: Mapping[str, str]) -> None:
 
 def stale(texts: Mapping[str, str]) -> list[str]:
     """Return the pages that show another text, and the texts that no page shows."""
-    pages = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
+    pages = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
     unseen = texts.keys() - {name for page in pages.values() for name in names(page)}
     return sorted(name for name, page in pages.items() if filled(page, texts) != page) + sorted(unseen)

@@ -614,7 +614,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def tables_phase(cache: Path) -> None:
-    """Write docs/contest.csv and the first rows of the tables into docs/recalibrate.md, and print the tables."""
+    """Write docs/contest.csv and the first rows of the tables into benchmarks/README.md, and print the tables."""
     rows, shown_rows = [], {}
     for kind in KINDS:
         held = read_losses(cache, kind)
@@ -636,8 +636,7 @@ def tables_phase(cache: Path) -> None:
     sys.path.insert(0, str(TABLE.parent))
     import shown
 
-    page = TABLE.parent / "recalibrate.md"
-    page.write_text(shown.filled(page.read_text("utf-8"), shown_rows), "utf-8")
+    shown.write(shown_rows)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -56,29 +56,22 @@ def drawn(scores: np.ndarray, rates: np.ndarray, n: int, each: int, rng: np.rand
     return np.repeat(scores[level], each), np.repeat(outcomes, each), clusters
 
 
-SECTION = """### Rare outcomes
-
-Few rows with rates near 0 and 1 are the hardest for intervals: many samples have equal outcomes only. The scores are
-five levels, or one. The table shows the share of samples with equal outcomes, and of the measures that every sample
-has, the mean and the lowest coverage of 95 % intervals (200 samples, standard error 0.015). Measures that need both
-outcomes, such as the AUROC, the calibration slope and skill scores, exist in the other samples only. These samples have
-more events than the true rate, so their coverage is lower; [coverage-edges.csv](coverage-edges.csv) contains all.
-"""
-
-
-def section() -> str:
-    """Return the part of the page of coverage, from the file."""
+def texts() -> dict[str, str]:
+    """Return the table of the page of coverage, from the file: a line for each number of rows, over all scores."""
     with TABLE.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    lines = [["scores", "N", "rows of a cluster", "equal outcomes", "mean coverage", "lowest coverage"], ["---"] * 6]
-    for setting in dict.fromkeys((row["scores"], row["rows"], row["rows_of_a_cluster"]) for row in rows):
-        held = [row for row in rows if (row["scores"], row["rows"], row["rows_of_a_cluster"]) == setting]
+    lines = [["rows", "equal outcomes", "mean coverage", "lowest coverage"], ["---"] * 4]
+    for n, each in dict.fromkeys((row["rows"], row["rows_of_a_cluster"]) for row in rows):
+        held = [row for row in rows if (row["rows"], row["rows_of_a_cluster"]) == (n, each)]
+        equal = [float(row["equal_outcomes"]) for row in held]
         all_sets = [row for row in held if int(row["sets"]) == SETS]
+        coverage = {law: [float(row["coverage"]) for row in all_sets if row["scores"] == law] for law in LAWS}
+        means = [np.mean(values) for values in coverage.values()]
         lowest = min(all_sets, key=lambda row: float(row["coverage"]))
-        mean = np.mean([float(row["coverage"]) for row in all_sets])
-        worst = f"{float(lowest['coverage']):.3f} ({LABELS[lowest['measure']]})"
-        lines.append([*setting, f"{float(held[0]['equal_outcomes']):.3f}", f"{mean:.3f}", worst])
-    return "\n".join([SECTION, *(f"| {' | '.join(line)} |" for line in lines), ""])
+        worst = f"{float(lowest['coverage']):.3f} ({LABELS[lowest['measure']]}, scores *{lowest['scores']}*)"
+        name = n if each == "1" else f"{n} in clusters of {each}"
+        lines.append([name, f"{min(equal):.2f} to {max(equal):.2f}", f"{min(means):.3f} to {max(means):.3f}", worst])
+    return {"coverage-edges.md": "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"}
 
 
 def main() -> None:

@@ -1,9 +1,13 @@
-"""The page that `coverage.py` writes: a summary of coverage, width, size and power, a figure, and the tables as CSV."""
+"""What `coverage.py` writes: the numbers of docs/coverage.md, a figure, and the tables as CSV.
+
+The page shows each text between two comments (docs/shown.py).
+"""
 
 from __future__ import annotations
 
 import csv
 import math
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -32,6 +36,9 @@ from coverage_pairs import COMPARED, KINDS, PAIRS
 from numpy.typing import NDArray
 
 from calibrant.measures import MEASURES, Null
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
 
 LABELS = {measure.name: measure.label for measure in MEASURES}
 #: The differences between two models.
@@ -62,8 +69,8 @@ class Rejections:
 
 def write_page(
     parts: Mapping[Any, Columns], repeated: Mapping[Any, Columns], laws: Sequence[Law], docs: Path | None
-) -> str:
-    """Return the page. With ``docs``, write it, its figure and the tables.
+) -> dict[str, str]:
+    """Return the texts of the page. With ``docs``, write the page, its figure and the tables.
 
     ``repeated`` are fresh data sets of the settings with failures.
     """
@@ -74,8 +81,8 @@ def write_page(
 
 def update_page(
     parts: Mapping[Any, Columns], repeated: Mapping[Any, Columns], laws: Sequence[Law], docs: Path, only: Sequence[str]
-) -> str:
-    """Replace the cells of some measures in the page, its figure and the tables; return the page.
+) -> dict[str, str]:
+    """Replace the cells of some measures in the page, its figure and the tables; return the texts of the page.
 
     The other cells come from the tables. The sizes and the power of tests, the pairs and the peers do not change.
     """
@@ -85,8 +92,8 @@ def update_page(
     return written(cells, again, tests, docs)
 
 
-def rewrite_page(docs: Path) -> str:
-    """Write the page and its figure from the tables; return the page."""
+def rewrite_page(docs: Path) -> dict[str, str]:
+    """Write the page and its figure from the tables; return the texts of the page."""
     return written(*stored(docs), docs)
 
 
@@ -110,37 +117,33 @@ def stored(docs: Path) -> tuple[list[Cell], list[Cell], list[Rejections]]:
 _SHARES = ("tilt", "rejected_5", "rejected_10", "lowest_10", "highest_10")
 
 
-def written(cells: Sequence[Cell], again: Sequence[Cell], tests: Sequence[Rejections], docs: Path | None) -> str:
-    """Return the page. With ``docs``, write it, its figure and the tables."""
+def written(
+    cells: Sequence[Cell], again: Sequence[Cell], tests: Sequence[Rejections], docs: Path | None
+) -> dict[str, str]:
+    """Return the texts of the page. With ``docs``, write the page, its figure and the tables."""
     cells = sorted(cells, key=lambda cell: (cell.law in IN_CLUSTERS, cell.measure))
     ours = [cell for cell in cells if cell.measure not in PEERS]
     plain, in_clusters = ([cell for cell in ours if (cell.law in IN_CLUSTERS) == wanted] for wanted in (False, True))
     again = [cell for cell in again if cell.measure not in PEERS]
-    pieces = [
-        _HEAD.format(sets=sum(cell.sets for cell in ours), cells=len(ours)),
-        lowest_flagged(ours),
-        _COVERAGE,
-        table(coverage_rows(plain)),
-        others(plain, in_clusters),
-        _FAILS.format(allowed=100 * max(ALLOWED_IN_CLUSTERS.values())),
-        failures(ours, again),
-        coverage_edges.section(),
-        _TESTS,
-        table(test_rows(tests)),
-        other_sizes(tests),
-        _MODELS.format(**models(ours, tests)),
-        peers(cells),
-        leaderboard.section(),
-        priors.section(),
-    ]
-    page = "\n".join(pieces)
+    texts = {
+        "coverage-flagged.md": lowest_flagged(ours),
+        "coverage-intervals.md": f"{table(coverage_rows(plain))}\n{others(plain, in_clusters)}",
+        "coverage-goal.md": failures(ours, again),
+        "coverage-tests.md": f"{table(test_rows(tests))}\n{other_sizes(tests)}",
+        "coverage-models.md": f"{models(ours, tests)}\n{peers(cells)}",
+        **coverage_edges.texts(),
+        **leaderboard.texts(),
+        **priors.texts(),
+    }
     if docs is not None:
-        (docs / "coverage.md").write_text(page, encoding="utf-8")
+        import shown
+
+        shown.write(texts)
         write_cells(cells, docs / "coverage.csv")
         write_cells(again, docs / "coverage-repeated.csv")
         write_rejections(tests, docs / "coverage-tests.csv")
         draw(plain, docs / "coverage.png")
-    return page
+    return texts
 
 
 def write_rejections(tests: Sequence[Rejections], path: Path) -> None:
@@ -217,7 +220,11 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
             again.setdefault(where, []).append(f"{cell.coverage:.3f} at the {100 * cell.level:.0f} % level")
     count = sum(map(len, again.values()))
     where = "; ".join(f"{name}: {' and '.join(coverages)}" for name, coverages in again.items())
+    allowed = 100 * max(ALLOWED_IN_CLUSTERS.values())
     return paragraph(
+        "The goal for the coverage is the confidence level minus two percentage points, minus three standard errors of "
+        "the simulation. With clusters, the largest shortfall of coverage during development (up to "
+        f"{allowed:.0f} percentage points) replaces the two percentage points. "
         f"The coverage is below the goal in {len(failed)} settings. If every coverage were exactly the level, about "
         f"{by_chance(cells)} such settings would be expected. With 600 new data sets for each setting, "
         f"{count or 'none'} of the {len(failed)} settings {'is' if count == 1 else 'are'} below the goal again"
@@ -296,7 +303,7 @@ def other_sizes(tests: Sequence[Rejections]) -> str:
     )
 
 
-def models(cells: Sequence[Cell], tests: Sequence[Rejections]) -> dict[str, str]:
+def models(cells: Sequence[Cell], tests: Sequence[Rejections]) -> str:
     """Return what the page says about differences of two models."""
     held = [cell for cell in cells if cell.measure in DIFFERENCES and cell.level == 0.95]
     (decides,) = (measure.name for measure in COMPARED if measure.difference.decides)
@@ -305,14 +312,13 @@ def models(cells: Sequence[Cell], tests: Sequence[Rejections]) -> dict[str, str]
         " % and ".join(f"{100 * rejected[kind]:.1f}" for kind in KINDS if kind.startswith(start)) + " %"
         for start in ("both calibrated", "equally wrong")
     )
-    return {
-        "lowest": f"{min(cell.coverage for cell in held):.3f}",
-        "fails": str(sum(cell.fails for cell in held)),
-        "settings": str(len(held)),
-        "both": both,
-        "equal": equal,
-        "different": f"{100 * rejected['one calibrated']:.0f} %",
-    }
+    return paragraph(
+        "For the difference between two models on the same rows, the lowest coverage of a 95 % interval is "
+        f"{min(cell.coverage for cell in held):.3f} ({len(held)} settings, {sum(cell.fails for cell in held)} below "
+        f"the goal). The test of a comparison rejects equal calibration for {both} of pairs of calibrated models, for "
+        f"{equal} of pairs of equally miscalibrated models, and for {100 * rejected['one calibrated']:.0f} % of pairs "
+        "with one calibrated model."
+    )
 
 
 def peers(cells: Sequence[Cell]) -> str:
@@ -360,51 +366,3 @@ def draw(cells: Sequence[Cell], path: Path) -> None:
         figure.supylabel("coverage (below 0.8: in coverage.csv)")
         figure.savefig(path)
         plt.close(figure)
-
-
-_HEAD = """# Simulation study
-
-This study measures how often confidence intervals cover the true value, and how often tests reject calibration.
-The script `benchmarks/coverage.py` simulates data sets with known calibration and writes this page. The results are
-the coverage of {sets:,} intervals in {cells:,} settings ([coverage.csv](coverage.csv)), the size and power of tests
-([coverage-tests.csv](coverage-tests.csv)), and new simulations of settings with low coverage
-([coverage-repeated.csv](coverage-repeated.csv)).
-
-![Coverage of each interval against N](coverage.png)
-
-## Design
-
-A setting combines a measure, a distribution of scores and outcomes, a number of rows N, and a confidence level (90 % or
-95 %).
-
-- **Scores** are uniform, tied (ten values), Beta(0.5, 0.5), Beta(8, 1), Beta(1, 20), or top labels of ten classes.
-  Harder settings have one to three distinct scores, 90 % of the scores at 0.999 (*spike*), an event frequency of 0.005,
-  weights, 50 classes, or scores of a real model.
-- **Outcomes**: In most settings, the log-odds of the event are a factor a times the log-odds of the score. Scores with
-  a = 1 are calibrated.
-- **Sizes**: Most settings have 150 to 1,000 data sets. A data set has N = 200 to 200,000 rows.
-- **Clusters** have ten rows on average. The rows of a cluster are copies, share a random intercept, or share a random
-  number. In some settings, one cluster contains a fifth of all rows.
-"""
-_COVERAGE = """## Coverage
-
-The table shows the mean and the lowest coverage of 95 % intervals over all settings without clusters. Intervals of
-calibration errors are conservative near calibration, so their mean coverage exceeds 95 %.
-"""
-_FAILS = """### Settings below the goal
-
-The goal for the coverage is the confidence level minus two percentage points, minus three standard errors of the
-simulation. With clusters, the largest shortfall of coverage during development (up to {allowed:.0f} percentage points)
-replaces the two percentage points.
-"""
-_TESTS = """## Tests
-
-The table shows the percentage of data sets with a p-value of at most 0.05, for calibrated scores (size) and
-for miscalibrated scores (power):
-"""
-_MODELS = """## Comparisons and other packages
-
-For the difference between two models on the same rows, the lowest coverage of a 95 % interval is {lowest} ({settings}
-settings, {fails} below the goal). The test of a comparison rejects equal calibration for {both} of pairs of calibrated
-models, for {equal} of pairs of equally miscalibrated models, and for {different} of pairs with one calibrated model.
-"""

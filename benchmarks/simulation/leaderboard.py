@@ -44,6 +44,7 @@ import csv
 import math
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -338,23 +339,28 @@ def few_jobs(data_sets: int) -> list[tuple[str, int, str, int]]:
     return jobs + [(name, 300 if "tenth" in name else 1_000, "rows", data_sets) for name in others]
 
 
-FEW_SECTION = """In the next table, two models differ only where few unlikely outcomes decide, or hardly at all. *Width*
-is the median width of the interval of the difference in units of the interval by the paired central limit theorem. It
-is 1 where outcomes are plentiful. *p = 1* is the share of data sets in which neither model has a p-value below 1. There
-are 500 data sets for each row, so the standard error of a share of 0.95 is 0.010:
-"""
-
-
-def few_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of ``--few``."""
-    head = ("scores", "rows", "ranked by", "best marked", "difference", "p = 1", "width")
-    lines = [head, ["---"] * len(head)]
+def few_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return sentences about ``--few``: lowest shares, widths if few unlikely outcomes decide, equal models."""
+    best, pair = (min(float(row[name]) for row in rows if row[name]) for name in ("best", "pair"))
+    same = dict.fromkeys(row["setting"] for row in rows if float(row["p_of_1"]) == 1)
+    widths: dict[int, list[float]] = {}
     for row in rows:
-        form = "" if row["form"] == "rows" else f", {row['form']}"
-        shares = [f"{float(row[name]):.3f}" if row[name] else "infinite" for name in ("best", "pair", "p_of_1")]
-        width = f"{float(row['width']):.3g}" if row["width"] else "infinite"
-        lines.append([f"{row['setting']}{form}", f"{int(row['rows']):,}", KEYS[row["sorted_by"]], *shares, width])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        if row["setting"].startswith("0.9") and row["width"]:
+            widths.setdefault(int(row["rows"]), []).append(float(row["width"]))
+    ranges = [f"{_range(held, '{:.3g}')} with {n:,} rows" for n, held in sorted(widths.items())]
+    text = (
+        f"The lowest share of *best marked* is {best:.3f}, and the lowest coverage of the difference is {pair:.3f}. "
+        "If few unlikely outcomes decide, the median width of the interval, in units of the interval by the paired "
+        f"central limit theorem, is {', '.join(ranges[:-1])}, and {ranges[-1]}. "
+        f"No data set has a p-value below 1 for these models: {', '.join(same)}."
+    )
+    return textwrap.fill(text, 120, break_on_hyphens=False) + "\n"
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    """Return the smallest and the largest value, or one if both have the same digits."""
+    low, high = (form.format(end) for end in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def simulate_few(data_sets: int, processes: int, *, write: bool) -> None:
@@ -366,59 +372,44 @@ def simulate_few(data_sets: int, processes: int, *, write: bool) -> None:
             writer = csv.DictWriter(stream, FEW_COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-    print(few_table(rows), end="")
+    print(few_text(rows), end="")
 
 
-SECTION = """## Leaderboards
-
-In simulations, the true value of each model is known. *Best marked* is the share of data sets in which every best model
-is marked as perhaps the best. One minus this share is the family-wise rate of false statements "worse than the best".
-*Ranks* and *differences* are the shares in which all ranges of ranks, and all simultaneous intervals of the differences
-to the best model, contain the true values. *Single differences* is the coverage of the interval of one pair. *Marked*
-is the mean number of models that may be the best. With two levels, half of the models are worse. With one best model,
-all others are equal. In steps, each model has a worse parameter than the one before it. There are 1,000 data sets of
-1,000 rows, and 500 data sets of 2,000 rows in clusters of 10. With 20 models, there are 300 and 200 data sets. The
-standard error of a share of 0.95 is 0.007 with 1,000 data sets and 0.015 with 200:
-"""
-RULES = """Other rules for the same data sets of 20 models: the share with every best model marked, and the mean number
-of marked models. *Holm against the leader* tests each model against the observed best model, and ignores that the data
-chose this model:
-"""
-SOURCE = """[leaderboard.csv](leaderboard.csv) and [leaderboard-few.csv](leaderboard-few.csv) contain all numbers, and
-`benchmarks/simulation/leaderboard.py` repeats the simulations.
-"""
 KINDS = {"shared": "same outcomes", "own": "own outcomes", "clusters": "own outcomes, clusters"}
-KEYS = {"brier": "Brier score", "nll": "log loss", "accuracy": "accuracy", "auroc": "AUROC"}
 NAMES = {"": "calibrant", "mcs_": "model confidence set", "eh_": "Edwards and Hsu", "holm_": "Holm against the leader"}
 
 
-def section() -> str:
-    """Return the part of the page of coverage, from the file."""
+def texts() -> dict[str, str]:
+    """Return the tables and sentences of the page of coverage and of the benchmarks, from the files."""
     with TABLE.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     with FEW_TABLE.open(encoding="utf-8") as stream:
         unlikely = list(csv.DictReader(stream))
-    return "\n".join([SECTION, table(rows), FEW_SECTION, few_table(unlikely), RULES, rules(rows), SOURCE])
+    return {
+        "leaderboard.md": table(rows),
+        "leaderboard-few.md": few_text(unlikely),
+        "leaderboard-rules.md": rules(rows),
+    }
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how often the statements of a leaderboard hold."""
-    head = ("data", "models", "ranked by", "best marked", "ranks", "differences", "single differences", "marked")
+    """Return how often the statements of a leaderboard hold: the lowest share of each kind of data."""
+    head = ("data", "best marked", "ranks", "differences", "single differences")
     lines = [head, ["---"] * len(head)]
-    for row in rows:
-        shares = [f"{float(row[name]):.3f}" for name in ("best", "ranks", "differences", "pair")]
-        data = f"{KINDS[row['kind']]}, {row['order']}"
-        lines.append([data, str(row["models"]), KEYS[row["sorted_by"]], *shares, f"{float(row['marked']):.1f}"])
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        held = [row for row in rows if row["kind"] == kind]
+        shares = [f"{min(float(row[name]) for row in held):.3f}" for name in ("best", "ranks", "differences", "pair")]
+        lines.append([KINDS[kind], *shares])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def rules(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what other rules mark, for the data sets with most models."""
-    lines = [["data", *NAMES.values()], ["---"] * (1 + len(NAMES))]
-    for row in rows:
-        if int(row["models"]) == max(NUMBERS) and row["mcs_best"]:
-            cells = [f"{float(row[f'{name}best']):.3f}, {float(row[f'{name}marked']):.1f}" for name in NAMES]
-            lines.append([f"{KINDS[row['kind']]}, {row['order']}, {KEYS[row['sorted_by']]}", *cells])
+    """Return what each rule marks, for the data sets with most models."""
+    held = [row for row in rows if int(row["models"]) == max(NUMBERS) and row["mcs_best"]]
+    lines = [["rule", "best marked, lowest", "marked, mean"], ["---"] * 3]
+    for name, label in NAMES.items():
+        best, marked = ([float(row[f"{name}{column}"]) for row in held] for column in ("best", "marked"))
+        lines.append([label, f"{min(best):.3f}", f"{np.mean(marked):.1f}"])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
@@ -431,7 +422,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args(arguments)
     if options.tables:
-        print(section(), end="")
+        print(*texts().values(), sep="\n", end="")
         return 0
     if options.few:
         simulate_few(FEW_DATA_SETS // (10 if options.quick else 1), options.processes, write=not options.quick)

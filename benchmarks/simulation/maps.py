@@ -1,8 +1,8 @@
 """Simulate maps of scores whose true gain is known: what each family gains, and whether the interval covers it.
 
-    python benchmarks/simulation/maps.py            # writes four tables of docs
+    python benchmarks/simulation/maps.py            # writes four files of docs
     python benchmarks/simulation/maps.py --quick    # a tenth of the data sets; prints only
-    python benchmarks/simulation/maps.py --page     # no simulation: writes the tables of docs/recalibrate.md
+    python benchmarks/simulation/maps.py --page     # no simulation: writes the table of docs/coverage.md
     python benchmarks/simulation/maps.py --only classes --methods auto  # a part of it
 
 Events: scores are drawn from four distributions, outcomes from a known rate of each score. The true gain of a map is
@@ -251,23 +251,6 @@ CONFIDENT = (
 )
 
 
-def table_of_confident(rows: list[dict[str, str]]) -> str:
-    """Return a row for each setting of confident scores."""
-    lines = [
-        "| scores | true slope | N | method | mean gain × 10⁴ | worst × 10⁴ | coverage | proven with gain ≤ 0 |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        kind, number = row["scores"].split(" ")
-        scores = {"scores": "{} and its opposite", "normal": "±N({}, 0.7)", "classes": "{} classes"}[kind]
-        gain, worst = (f"{1e4 * float(row[name]):.1f}" for name in ("gain", "worst"))
-        lines.append(
-            f"| {scores.format(number)} | {row['slope']} | {int(row['n']):,} | {row['method']} | {gain} | {worst} "
-            f"| {float(row['covered']):.2f} | {float(row['proven_falsely']):.2f} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
 def jobs(of: str, sets: int) -> Iterator[tuple[Any, ...]]:
     """Yield the arguments of a simulation's settings, the longest first."""
     if of == "events":
@@ -286,37 +269,49 @@ def jobs(of: str, sets: int) -> Iterator[tuple[Any, ...]]:
         yield from ((m, dealt, n, sets) for n in (100, 40) for m in ("cox", "auto") for dealt in ("rows", "clusters"))
 
 
-def tables(of: str, rows: list[dict[str, str]]) -> str:
-    """Return a table of the page: means and extremes over the settings of each method and size."""
-    if of == "confident":
-        return table_of_confident(rows)
-    size = {"events": "N", "classes": "N", "clusters": "proven with, clusters"}[of]
+#: What the simulations are called on the page.
+NAMES = {
+    "events": "one event",
+    "classes": "four classes",
+    "clusters": "clusters, proven with ",
+    "confident": "confident scores",
+}
+
+
+def table(rows: dict[str, list[dict[str, str]]]) -> str:
+    """Return the table of the page: means and extremes over all settings of a simulation and a method."""
     lines = [
-        f"| method | {size} | mean gain × 10⁴ | worst setting × 10⁴ | identity kept, calibrated "
-        "| coverage: mean, lowest | proven with gain ≤ 0, highest |",
-        "|---|---|---|---|---|---|---|",
+        "| data | method | mean gain × 10⁴ | worst setting × 10⁴ | coverage: mean, lowest "
+        "| proven with gain ≤ 0, highest |",
+        "|---|---|---|---|---|---|",
     ]
-    keys = dict.fromkeys((row["method"], _size(of, row)) for row in rows)
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    for method, group in sorted(keys, key=lambda key: (methods.index(key[0]), _order(key[1]))):
-        held = [row for row in rows if (row["method"], _size(of, row)) == (method, group)]
-        columns = {name: np.array([float(row[name]) for row in held]) for name in MEASURED[1:]}
-        calibrated = [float(row["kept"]) for row in held if "calibrated" in (row.get("rate"), row.get("error"))]
-        kept = f"{np.mean(calibrated):.2f}" if method == "auto" and calibrated else "–"
-        lines.append(
-            f"| {method} | {group} | {1e4 * columns['gain'].mean():.0f} | {1e4 * columns['gain'].min():.0f} | {kept} "
-            f"| {columns['covered'].mean():.2f}, {columns['covered'].min():.2f} "
-            f"| {columns['proven_falsely'].max():.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+    kept = []
+    for of, found in rows.items():
+        name = NAMES[of]
+        for method, dealt in dict.fromkeys((row["method"], row.get("dealt", "")) for row in found):
+            if dealt and method != "auto":
+                continue
+            held = [row for row in found if (row["method"], row.get("dealt", "")) == (method, dealt)]
+            columns = {each: np.array([float(row[each]) for row in held]) for each in MEASURED[1:]}
+            calibrated = [float(row["kept"]) for row in held if "calibrated" in (row.get("rate"), row.get("error"))]
+            if method == "auto" and calibrated:
+                kept.append(f"{np.mean(calibrated):.2f} ({name})")
+            lines.append(
+                f"| {name}{dealt} | {method} | {1e4 * columns['gain'].mean():.0f} | {1e4 * columns['gain'].min():.1f} "
+                f"| {columns['covered'].mean():.2f}, {columns['covered'].min():.2f} "
+                f"| {columns['proven_falsely'].max():.2f} |"
+            )
+    of_kept = f"The share of calibrated data sets whose scores `auto` keeps unchanged is {' and '.join(kept)}."
+    return "\n".join([*lines, "", *([of_kept] if kept else [])]).rstrip() + "\n"
 
 
-def _size(of: str, row: dict[str, str]) -> str:
-    return f"{row['dealt']}, {row['clusters']}" if of == "clusters" else f"{int(row['n']):,}"
-
-
-def _order(size: str) -> int:
-    return int("".join(character for character in size if character.isdigit()))
+def texts() -> dict[str, str]:
+    """Return the table of the page of coverage, from the files."""
+    rows = {}
+    for of, path in TABLES.items():
+        with path.open(encoding="utf-8") as stream:
+            rows[of] = list(csv.DictReader(stream))
+    return {"recalibration.md": table(rows)}
 
 
 SIMULATED = {
@@ -325,18 +320,12 @@ SIMULATED = {
     "clusters": setting_of_clusters,
     "confident": setting_of_confident,
 }
-PARTS = {
-    "events": "recalibration.md",
-    "classes": "recalibration_simulated.md",
-    "clusters": "recalibration_clusters.md",
-    "confident": "recalibration_confident.md",
-}
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data sets; print only")
-    parser.add_argument("--page", action="store_true", help="no simulation: write the tables of the page")
+    parser.add_argument("--page", action="store_true", help="no simulation: write the table of the page")
     parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES), help="which simulations")
     parser.add_argument("--methods", nargs="+", help="which methods; the rows of the others remain")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
@@ -350,7 +339,7 @@ def main(arguments: list[str] | None = None) -> int:
             ]
             found = list(pool.map(SIMULATED[of], asked))
         if options.quick:
-            print(tables(of, [{name: str(value) for name, value in row.items()} for row in found]))
+            print(table({of: [{name: str(value) for name, value in row.items()} for row in found]}))
             continue
         if options.methods is not None:
             with TABLES[of].open(encoding="utf-8") as stream:
@@ -364,12 +353,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     import shown
 
-    texts = {}
-    for of in options.only:
-        with TABLES[of].open(encoding="utf-8") as stream:
-            texts[PARTS[of]] = tables(of, list(csv.DictReader(stream)))
-    page = ROOT / "docs" / "recalibrate.md"
-    page.write_text(shown.filled(page.read_text("utf-8"), texts), "utf-8")
+    shown.write(texts())
     return 0
 
 

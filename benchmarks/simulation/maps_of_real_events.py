@@ -7,11 +7,9 @@ The predictions are read from the folder ../shared/data next to the repository. 
 forecasts of governors are of 109 races, with many forecasts each. They stand twice in the table: with rows that are
 dealt as if they were independent, which they are not, and with whole races.
 
-The floor of an ECE is its mean under calibration.
-
 The second table has the mean log loss of test rows with maps of all classes. Each of three seeded permutations divides
-the rows: the maps are fitted to the first 1,000 or 5,000, and tested on the last 5,000. Both tables are put into
-docs/recalibrate.md.
+the rows: the maps are fitted to the first 1,000 or 5,000, and tested on the last 5,000. Both tables are shown on
+benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 HEADINGS = {
     "recalibration_events.md": (
-        "| event | N | map | decrease of the loss (95 % CI) | p | ECE before (95 % CI), floor | after |",
+        "| event | N | map | decrease of the log loss (95 % CI) | p | ECE before | ECE after |",
         "|---|---|---|---|---|---|---|",
     ),
     "recalibration_classes.md": (
-        "| predictions | rows of the fit | method | log loss of test rows | interval contains the gain on test rows |",
-        "|---|---|---|---|---|",
+        "| predictions | rows of the fit | identity | temperature | vector | matrix | interval contains the gain |",
+        "|---|---|---|---|---|---|---|",
     ),
 }
 
@@ -47,7 +45,6 @@ NETWORKS = {
     "WRN CIFAR-10": "wideresnet-16-4-cifar-10",
     "DenseNet CIFAR-100": "densenet-bc-100-cifar-100",
 }
-LOSSES = {"log": "log loss", "brier": "Brier score"}
 METHODS = ("temperature", "vector", "matrix")
 FITTED = (1_000, 5_000)
 SPLITS = 3
@@ -99,8 +96,8 @@ def events() -> Iterator[Event]:
         scores, outcomes, held = of_text(*columns(file, "probwin", "probwin_outcome"))
         years, states, special = columns(file, "year", "state", "special")
         races = np.char.add(np.char.add(years, states), special)[held]
-        yield Event("governors, rows dealt", scores, outcomes, {})
-        yield Event("governors, races dealt", scores, outcomes, {"clusters": races})
+        yield Event("governors, independent rows", scores, outcomes, {})
+        yield Event("governors, races as clusters", scores, outcomes, {"clusters": races})
 
 
 def result(event: Event) -> dict[str, Any]:
@@ -134,11 +131,12 @@ def line(row: dict[str, Any]) -> str:
     """Return a row of the table in Markdown."""
     number = {name: f"{row[name]:.4f}" for name in COLUMNS if isinstance(row[name], float)}
     gain = "{gain} ({gain_low} to {gain_high})".format(**number)
-    before = "{ece_before} ({ece_before_low} to {ece_before_high}), {floor_before}".format(**number)
-    after = "{ece_after} ({ece_after_low} to {ece_after_high}), {floor_after}".format(**number)
     proven = f"{row['p']:.1g}" + ("" if row["proven"] else ": not proven")
-    gained = f"{LOSSES[row['score']]} {gain}"
-    return f"| {row['event']} | {row['n']:,} | {row['map']} | {gained} | {proven} | {before} | {after} |"
+    gained = gain if row["score"] == "log" else f"{gain}, of the Brier score"
+    return (
+        f"| {row['event']} | {row['n']:,} | {row['map']} | {gained} | {proven} | {number['ece_before']} "
+        f"| {number['ece_after']} |"
+    )
 
 
 def loss(probs: Any, targets: Any) -> float:
@@ -153,16 +151,18 @@ def losses_of_classes(name: str, file: str) -> Iterator[str]:
     splits = [np.random.default_rng(seed).permutation(len(probs)) for seed in range(SPLITS)]
     tests = [order[max(FITTED) :] for order in splits]
     before = np.array([loss(probs[test], targets[test]) for test in tests])
-    yield f"| {name} | | identity | {before.mean():.4f} | |"
-    for method in METHODS:
-        for n in FITTED:
-            gains, covered = [], 0
+    for n in FITTED:
+        losses, covered = [], 0
+        for method in METHODS:
+            gains = []
             for order, test, unmapped in zip(splits, tests, before, strict=True):
                 rows = order[:n]
                 fix = calibrant.recalibrate(probs[rows], targets[rows], method=method, n_resamples=0)
                 gains.append(unmapped - loss(fix.map(probs[test]), targets[test]))
                 covered += bool(fix.gain.low <= gains[-1] <= fix.gain.high)
-            yield f"| {name} | {n:,} | {method} | {before.mean() - np.mean(gains):.4f} | {covered} of {SPLITS} |"
+            losses.append(f"{before.mean() - np.mean(gains):.4f}")
+        cells = [name, f"{n:,}", f"{before.mean():.4f}", *losses, f"{covered} of {SPLITS * len(METHODS)}"]
+        yield f"| {' | '.join(cells)} |"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -189,8 +189,7 @@ def main(arguments: list[str] | None = None) -> int:
         writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
     import shown
 
-    page = ROOT / "docs" / "recalibrate.md"
-    page.write_text(shown.filled(page.read_text("utf-8"), tables), "utf-8")
+    shown.write(tables)
     return 0
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from calibrant.errors import CalibrantError
     from calibrant.files.decisions import read_decisions
     from calibrant.inference.multicalibration import MulticalibrationError, multicalibration_error
+    from calibrant.inputs.censoring import censoring_weights
     from calibrant.inputs.decision_log import DecisionLog, Question
     from calibrant.measures import (
         MurphyCurve,
@@ -116,6 +117,7 @@ __all__ = [
     "brier_skill_score",
     "calibration_intercept",
     "calibration_slope",
+    "censoring_weights",
     "certify_questions",
     "certify_threshold",
     "certify_two_sided",
@@ -181,6 +183,7 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "Threshold": "thresholds",
     "TwoSidedThreshold": "thresholds",
     "area_under_risk_coverage": "thresholds",
+    "censoring_weights": "inputs.censoring",
     "certify_threshold": "thresholds",
     "certify_questions": "thresholds",
     "certify_two_sided": "thresholds",

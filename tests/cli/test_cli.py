@@ -87,13 +87,14 @@ def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
     report = calibrant.evaluate(table[:, 0], table[:, 1])
     for measure in every:
         own, write = report[measure.name], "+z.4f" if measure.signed else "z.4f"
-        line = next(line for line in out.splitlines() if line.startswith(f"  {measure.label:<21} "))
+        label = report.descriptions[measure.name].label
+        line = next(line for line in out.splitlines() if line.startswith(f"  {label:<21} "))
         shown = [f"{own.value:{write}}", f"{own.low:{write}} – {own.high:{write}}"]
         if own.floor is not None:
             p_value = f"{own.p_value:.3f}" if own.p_value >= 0.0005 else "< 0.001"
             p_value = f"≤ {p_value}" if own.p_value == 1 / 1001 else p_value  # no less can be told by 1,000 resamples
             shown += [f"{own.floor.mean:z.4f}  {own.floor.upper:z.4f}", p_value]
-        assert line.removeprefix(f"  {measure.label}").split() == " ".join(shown).split(), measure.label
+        assert line.removeprefix(f"  {label}").split() == " ".join(shown).split(), measure.label
     worst = report["mce"].details
     assert f"bin {worst['left']:.3f} to {worst['right']:.3f} with {worst['count']} rows" in " ".join(out.split())
 
@@ -696,7 +697,7 @@ def test_a_condition_on_what_cannot_be_had_is_an_error(one_event: Path) -> None:
         ),
         (["--fail-if", "groups.any(ece > 1"], "or 'groups.any(ece.low > 0.05)'"),
         (["--fail-if", "ece > 0.1)"], "'ece > 0.1)' is not a condition; write a condition such as"),
-        (["--fail-if", "ece > 5 %"], "'ece > 5 %' is not a condition; write a condition such as"),
+        (["--fail-if", "ece > 5 percent"], "'ece > 5 percent' is not a condition; write a condition such as"),
         (
             ["--fail-if", "groups.any(ece)"],
             "'groups.any(ece)' is not a condition; put the condition in quotes, such as --fail-if",
@@ -889,6 +890,7 @@ def test_every_real_file_gives_a_report(name: str, options: list[str], ece: floa
     status, out, err = run("report", DATA / name, *options, "--json", "-")
     hints = {
         "governors_elections.csv": "'candidate' identifies units with several rows each",
+        "mlb_games.csv": "'season', 'team1', 'team2' together identify units with several rows each",
     }
     hint = hints.get(name, "")
     assert (status, bool(err)) == (0, bool(hint))

@@ -202,7 +202,8 @@ def test_a_file_can_be_named() -> None:
 
 def test_help_and_completion_need_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     write("calibrant.toml", "nonsense")
-    status, out, _ = run("report", "--help")
+    assert run("report", "--help")[0] == 0
+    status, out, _ = run("report", "--help-all")
     assert (status, "Options from a file:" in out, "--config PATH" in out) == (0, True, True)
     assert run("merge", "--help")[0] == 0
     monkeypatch.setenv("_CALIBRANT_COMPLETE", "bash_complete")
@@ -278,7 +279,7 @@ def test_a_wrong_file_is_named_with_its_key(text: str | bytes, message: str) -> 
     [
         *(
             (name, '"a"')
-            for name in ("json", "html", "markdown", "png", "svg", "sketch", "targets", "master", "config")
+            for name in ("json", "html", "markdown", "png", "svg", "pdf", "sketch", "targets", "master", "config")
         ),
         ("engine", '"spark"'),
         ("open", "true"),

@@ -98,7 +98,7 @@ def test_a_label_is_used_once_and_the_state_stays() -> None:
     before = Path("state.json").read_bytes()
     status, out, err = watch("week1.csv", *COLUMNS, "--label", "2026-W02")
     assert (status, out) == (1, "")
-    assert "give late rows a label of their own, such as '2026-W02, late'" in " ".join(err.split())
+    assert "pass a new label; for late rows of this slice, pass for example '2026-W02, late'" in " ".join(err.split())
     assert Path("state.json").read_bytes() == before
     assert watch("week1.csv", *COLUMNS, "--label", "2026-W02, late", "--quiet")[0] == 0
 

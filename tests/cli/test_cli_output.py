@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 import xml.etree.ElementTree as ET
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ OUTPUTS = {
     "--markdown": "a.md",
     "--png": "a.png",
     "--svg": "a.svg",
+    "--pdf": "a.pdf",
 }
 JUDGED: dict[str, tuple[str, ...]] = {
     "event": REPORT,
@@ -134,7 +136,7 @@ def test_what_was_read_may_change(monkeypatch: pytest.MonkeyPatch, ending: str, 
     from pyarrow import feather, parquet
 
     path, number = Path(f"a.{ending}"), np.arange(60)
-    columns = {"score": (number % 9 + 1) / 10, "outcome": number % 2, "patient_id": number // 6}
+    columns = {"score": (number % 9 + 1) / 10, "outcome": number // 6 % 2, "patient_id": number // 6}
     if ending == "npz":
         np.savez(path, **columns)
     elif ending == "npy":
@@ -234,6 +236,12 @@ def test_all_lists_every_measure() -> None:
         (("--svg", "-"), "for --svg: '-'; name a file that ends in .svg, such as report.svg"),
         (("--svg", "no/a.svg"), "for --svg: 'no/a.svg'; the folder 'no' does not exist; make the folder first"),
         (("--date", "today"), "--date sets the date of the HTML page; pass --html too"),
+        (("--pdf", "a.ps"), "for --pdf: 'a.ps'; name a file that ends in .pdf, such as report.pdf"),
+        (("--dpi", "200"), "--dpi works only with --png, because it is the resolution of a PNG file; pass --png too"),
+        (("--dpi", "300", "--svg", "a.svg"), "because --svg writes lines, which have no resolution; pass --png too"),
+        (("--dpi", "300", "--pdf", "a.pdf"), "because --pdf writes lines, which have no resolution; pass --png too"),
+        (("--dpi", "0", "--png", "a.png"), "for --dpi: 0; pass a number from 30 to 1200"),
+        (("--dpi", "5000", "--png", "a.png"), "for --dpi: 5000; pass a number from 30 to 1200"),
         (("--title", "x"), "--title sets the title of the HTML page; pass --html too"),
     ],
 )
@@ -245,7 +253,7 @@ def test_outputs_that_cannot_be_written_are_named_first(arguments: tuple[str, ..
     assert {name for name in os.listdir() if name not in ("games.csv", "classes.npz")} == set()
 
 
-@pytest.mark.parametrize("option", ["--markdown", "--png", "--svg"])
+@pytest.mark.parametrize("option", ["--markdown", "--png", "--svg", "--pdf"])
 def test_no_output_replaces_the_input(option: str) -> None:
     name = "games.csv" if option == "--markdown" else f"games{option.replace('--', '.')}"
     if name != "games.csv":
@@ -274,14 +282,17 @@ def test_files_that_can_be_written_are_written_if_others_cannot() -> None:
 @pytest.mark.slow
 def test_pictures_are_complete_and_the_same_each_time(arguments: tuple[str, ...]) -> None:
     for name in ("a", "b"):
-        status, _, err = run(*arguments, "--png", f"{name}.png", "--svg", f"{name}.svg")
+        written = [f"{name}.{kind}" for kind in ("png", "svg", "pdf")]
+        options = ["--png", "--svg", "--pdf"]
+        status, _, err = run(*arguments, *chain.from_iterable(zip(options, written, strict=True)))
         assert status == 0
-        assert [line.split(" (")[0] for line in err.splitlines()] == [
-            f"calibrant: wrote {name}.png",
-            f"calibrant: wrote {name}.svg",
-        ]
-    png, svg = Path("a.png").read_bytes(), Path("a.svg").read_bytes()
-    assert (png, svg) == (Path("b.png").read_bytes(), Path("b.svg").read_bytes())
+        assert [line.split(" (")[0] for line in err.splitlines()] == [f"calibrant: wrote {path}" for path in written]
+    for kind in ("png", "svg", "pdf"):
+        assert Path(f"a.{kind}").read_bytes() == Path(f"b.{kind}").read_bytes()
+    png, svg, pdf = (Path(f"a.{kind}").read_bytes() for kind in ("png", "svg", "pdf"))
+    assert pdf.startswith(b"%PDF-")
+    assert b"/FontFile2" in pdf  # TrueType
+    assert b"CreationDate" not in pdf
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert png.endswith(b"IEND\xaeB`\x82")
     width, height = struct.unpack(">II", png[16:24])
@@ -290,6 +301,17 @@ def test_pictures_are_complete_and_the_same_each_time(arguments: tuple[str, ...]
     points = [float(root.attrib[side].removesuffix("pt")) for side in ("width", "height")]
     assert [width, height] == pytest.approx([200 / 72 * side for side in points], abs=1)
     assert b"<dc:date>" not in svg
+
+
+def test_dpi_is_the_resolution_of_the_png() -> None:
+    sizes = {}
+    for dpi in (100, 300):
+        assert run(*REPORT, "--png", "a.png", "--dpi", dpi, "--quiet")[0] == 0
+        png = Path("a.png").read_bytes()
+        sizes[dpi] = np.array(struct.unpack(">II", png[16:24]))
+        place = png.index(b"pHYs")
+        assert struct.unpack(">I", png[place + 4 : place + 8])[0] == pytest.approx(dpi / 0.0254, abs=1)
+    assert sizes[300] == pytest.approx(3 * sizes[100], abs=3)
 
 
 def test_a_picture_is_the_diagram_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:

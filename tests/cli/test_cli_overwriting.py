@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
-from calibrant.cli.parameters import Checked, InputFile, OutputFile, Share
+from calibrant.cli.parameters import Checked, Fraction, InputFile, OutputFile
 
 #: The parameters of text that do not name files of the user. A new one belongs here, or among those of the command.
 TEXTS = {
@@ -46,7 +46,14 @@ TEXTS = {
 CONFIG = "config"
 CONTENT = b"score,outcome\n0.2,0\n0.7,1\n"
 ENDING = {
-    **{"state_path": ".json", "html_path": ".html", "png_path": ".png", "svg_path": ".svg", "sketch_path": ".cal"},
+    **{
+        "state_path": ".json",
+        "html_path": ".html",
+        "png_path": ".png",
+        "svg_path": ".svg",
+        "pdf_path": ".pdf",
+        "sketch_path": ".cal",
+    },
     **{
         "map_path": ".json",
         "gates_path": ".json",
@@ -71,7 +78,7 @@ def run(*args: str) -> tuple[int, str, str]:
 
 def is_text(param: click.Parameter) -> bool:
     base = param.type.base if isinstance(param.type, Checked) else param.type
-    plain = isinstance(base, (Share, click.Choice, click.types.IntParamType, click.types.FloatParamType))
+    plain = isinstance(base, (Fraction, click.Choice, click.types.IntParamType, click.types.FloatParamType))
     return param.expose_value and not plain and not getattr(param, "is_flag", False)
 
 

@@ -20,8 +20,8 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
-from calibrant.cli.parameters import Checked, Share, share_in
-from calibrant.cli.usage import SECTIONS
+from calibrant.cli.parameters import Checked, Fraction, share_in
+from calibrant.cli.usage import SECTIONS, section_of
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -29,6 +29,7 @@ import pyarrow.parquet as pq  # noqa: E402
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 COMMANDS = ("report", "compare", "recalibrate", "threshold", "monitor", "apply", "merge", "floor", "completion")
+LONG = ("report", "compare", "recalibrate", "threshold", "monitor")
 FAST = ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
@@ -113,6 +114,8 @@ def example_files(tmp_path: Path) -> None:
     risk = rng.random(400)
     died = (rng.random(400) < 0.3 + 0.4 * risk).astype(int)
     table("held_out.csv", score=risk, risk=risk, outcome=died, died=died)
+    sexes, wards = np.array(["f", "m"])[np.arange(len(risk)) % 2], np.array(["a", "b", "c"])[np.arange(len(risk)) % 3]
+    table("patients.csv", score=risk, outcome=died, sex=sexes, ward=wards)
     pq.write_table(pa.table({"score": score}), tmp_path / "2026.parquet")
     pq.write_table(pa.table({"score": score, "outcome": won}), tmp_path / "today.parquet")
     run(
@@ -141,7 +144,7 @@ def example_files(tmp_path: Path) -> None:
         pa.table(
             {"p_0": 1 - confidence, "p_1": confidence, "target": right.astype(int), "customer": np.arange(400) // 2}
         ),
-        tmp_path / "claims.parquet",
+        tmp_path / "cases.parquet",
     )
     text = "\n".join(f"{p},{int(y)}" for p, y in zip(confidence, right, strict=True))
     named = "\n".join(f"{line},{'ab'[k % 2]},{k // 2}" for k, line in enumerate(text.splitlines()))
@@ -187,13 +190,44 @@ def test_every_example_in_the_help_runs() -> None:
 @pytest.mark.parametrize("columns", [80, 100])
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_fits_into_the_terminal(command: str, columns: int) -> None:
-    status, out, _ = run(*command.split(), "--help", columns=columns)
-    assert status == 0
-    assert max(map(len, out.splitlines())) <= columns
+    for option in ("--help", "--help-all")[: 1 + (command in LONG)]:
+        status, out, _ = run(*command.split(), option, columns=columns)
+        assert status == 0
+        assert max(map(len, out.splitlines())) <= columns
+
+
+@pytest.mark.every_value
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_help_of_a_command_is_one_screen(command: str) -> None:
+    for name in ("--help", "-h"):
+        assert len(run(*command.split(), name, columns=80)[1].splitlines()) <= 40
+
+
+@pytest.mark.every_value
+@pytest.mark.parametrize("command", LONG)
+def test_the_help_lists_common_options_and_the_long_help_all(command: str) -> None:
+    options = [param for param in main.commands[command].params if isinstance(param, click.Option)]
+    brief, whole = (run(command, name)[1] for name in ("--help", "--help-all"))
+    assert f"Show all {len(options)} options and exit." in brief
+    listed = re.findall(r"^  (?:-h, )?--(?:\[no-\])?([\w-]+)", brief.partition("Common options:")[2], re.MULTILINE)
+    common = [option for option in options if getattr(option, "common", "")]
+    assert 8 <= len(common) <= 18
+    assert listed == [*(option.opts[0][2:] for option in common), "help-all", "help"]
+    for option in options:
+        name = option.opts[0].removeprefix("--")
+        assert re.search(rf"^  (-\w, )?--(\[no-\])?{name}\b", whole, re.MULTILINE), name
+    # Both begin alike: usage, examples, exit status.
+    assert whole.startswith(brief.partition("Common options:")[0])
+    assert run("--help-all")[0] == 2  # of a command
+
+
+def test_the_long_help_reads_no_file_of_options(tmp_path: Path) -> None:
+    (tmp_path / "calibrant.toml").write_text("nonsense")
+    assert run("report", "--help-all")[0] == 0
 
 
 def test_the_options_of_a_long_help_are_in_sections() -> None:
-    _, out, _ = run("report", "--help")
+    _, out, _ = run("report", "--help-all")
     heads = re.findall(r"^(\w[\w ]*):$", out, re.MULTILINE)
     assert heads == [*SECTIONS, "Others"]
     common = out[out.index("\nCommon options:") : out.index("\nColumns:")]
@@ -212,7 +246,7 @@ def test_the_options_of_a_long_help_are_in_sections() -> None:
         "--html",
         "--gate",
     ]
-    assert re.findall(r"^  (-.*?)  ", out[out.index("\nOthers:") :], re.MULTILINE) == ["-h, --help"]
+    assert re.findall(r"^  (-.*?)  ", out[out.index("\nOthers:") :], re.MULTILINE) == ["--help-all", "-h, --help"]
     starts = {match.start(1) for match in re.finditer(r"(?<=\n)  --\S+ \S+ +(\S)", out)}
     assert {start - out.rindex("\n", 0, start) for start in starts} == {27}
 
@@ -221,8 +255,8 @@ def test_the_options_of_a_long_help_are_in_sections() -> None:
 def test_every_option_has_a_section(command: str) -> None:
     own = main.commands[command]
     assert isinstance(own, click.Command)
-    names = {param.name for param in own.params if isinstance(param, click.Option)}
-    assert names <= {name for section in SECTIONS.values() for name in section}
+    options = [param for param in own.params if isinstance(param, click.Option)]
+    assert [option.name for option in options if section_of(option) == "Others"] == []
 
 
 def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
@@ -300,7 +334,7 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("report a.csv --seed 5", "No such option '--seed'; did you mean '--rng'?"),
         ("report a.csv --outcmoe y", "No such option '--outcmoe'; did you mean '--outcome'?"),
         ("report a.csv -score x", "No such option '-score'; did you mean '--score'?"),
-        ("report a.csv -s x", "No such option '-s'; did you mean '--score' or '--stated' or '--sketch'?"),
+        ("report a.csv -s x", "No such option '-s'; did you mean '--score' or '--sheet' or '--stated'?"),
         ("report a.csv --xyz", "No such option '--xyz'; 'calibrant report --help' lists them"),
         ("completion tcsh", "'tcsh' is not one of 'bash', 'zsh', 'fish'."),
         ("report a.csv --labels yes", "'yes'; name two labels or more, each once, such as no,yes or 1-10"),
@@ -655,6 +689,21 @@ def test_a_few_other_outcomes_are_kept_by_the_command_that_is_proposed() -> None
     assert (report["n"], report["outcome_rate"]) == (5, 0.6)  # without the tie
     np.savez("a.npz", score=SCORES, outcome=[0, 1, 1, 0.5, 0, 1])
     assert refused("report", "a.npz").endswith("; save the outcomes as 0 and 1")
+
+
+def test_soft_labels_are_answered_with_their_page() -> None:
+    soft = [0.2, 0.7, 0.9, 0.5, 0.1, 1]
+    path = table("a.csv", score=SCORES, label=soft)
+    remedy = "name the column that holds 0 and 1 with --outcome; for soft labels, see docs/soft-labels.md"
+    assert refused("report", path, "--score", "score", "--outcome", "label").endswith(remedy)
+    path = table("b.csv", score=SCORES, label=soft, won=WON)  # another column may hold the outcomes
+    assert "--outcome won" in refused("report", path, "--score", "score", "--outcome", "label")
+    path = table("d.csv", score=SCORES, label=[0, 0.5, 0.5, 0.5, 0.5, 1])  # ties
+    assert refused("report", path, "--score", "score", "--outcome", "label").endswith("--where 'label IN (0, 1)'")
+    path = table("c.csv", score=SCORES, label=[0, 1, 2.5, 0.5, 0.1, 1])  # not probabilities
+    assert "soft" not in refused("report", path, "--score", "score", "--outcome", "label")
+    np.savez("a.npz", probs=SCORES, targets=soft)
+    assert refused("report", "a.npz").endswith("class indices; for soft labels, see docs/soft-labels.md")
 
 
 def test_a_sketch_that_something_else_wrote() -> None:
@@ -1028,7 +1077,7 @@ def test_every_share_may_be_a_percentage():
         (command, param)
         for command in main.commands.values()
         for param in command.params
-        if isinstance(param.type, Checked) and isinstance(param.type.base, Share)
+        if isinstance(param.type, Checked) and isinstance(param.type.base, Fraction)
     ]
     assert {param.name for _, param in shares} >= {"level", "tolerance", "max_risk", "confidence", "alpha", "prove"}
     for command, param in shares:
@@ -1042,6 +1091,6 @@ def test_every_share_may_be_a_percentage():
             for command in main.commands.values()
             for param in command.params
             if param.name in ("level", "confidence", "alpha", "prove", "tolerance", "max_risk", "yes_risk", "no_risk")
-            and not isinstance(getattr(param.type, "base", None), Share)
+            and not isinstance(getattr(param.type, "base", None), Fraction)
         ]
     )

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 import types
-from importlib import metadata, util
+from importlib import machinery, metadata
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,21 @@ def test_the_pip_is_that_of_this_python(monkeypatch: pytest.MonkeyPatch) -> None
     for elsewhere in (None, "/elsewhere/bin/pip"):
         monkeypatch.setattr("shutil.which", lambda _, found=elsewhere: found)
         assert recorded(monkeypatch, None) == own
-    monkeypatch.setattr(util, "find_spec", lambda _: None)
+    monkeypatch.setattr(machinery.PathFinder, "find_spec", lambda _: None)
     assert recorded(monkeypatch, None) == "pip install 'calibrant[report]'"
+
+
+@posix
+def test_the_finders_of_other_packages_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of setuptools warns, and replaces distutils, when it is asked for pip."""
+
+    class Finder:
+        def find_spec(self, name: str, *_: object) -> None:
+            assert name != "pip"
+
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    assert " -m pip install " in recorded(monkeypatch, None)
 
 
 def test_windows_has_other_quotes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -577,6 +577,36 @@ def test_files_of_other_kinds(tmp_path, name, advice):
     assert caught.value.problem == f"unknown ending {os.path.splitext(name)[1].lower()!r}"
 
 
+@pytest.mark.parametrize(
+    ("name", "problem", "advice"),
+    [
+        ("a.dta", "is a Stata file", 'pandas.read_stata("a.dta").to_parquet("a.parquet")'),
+        ("a.dta", "is a Stata file", 'export delimited using "a.csv"'),
+        ("a.SAV", "is an SPSS file", 'pandas.read_spss("a.SAV").to_parquet("a.parquet")'),
+        ("a.sas7bdat", "is a SAS file", 'pandas.read_sas("a.sas7bdat").to_parquet("a.parquet")'),
+        ('a "b".rds', "is an R file", r'arrow::write_parquet(readRDS("a \"b\".rds"), "a \"b\".parquet")'),
+        ("a.RData", "is an R file", 'load("a.RData")'),
+    ],
+)
+def test_files_of_statistics_programs(tmp_path, monkeypatch, name, problem, advice):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("x")
+    with pytest.raises(FileError) as caught:
+        read_predictions([name])
+    assert caught.value.problem == problem
+    assert advice in caught.value.remedy
+
+
+def test_the_remedy_for_a_stata_file_works(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    pandas.DataFrame({"score": [0.2, 0.7], "outcome": [0, 1]}).to_stata("risk.dta", write_index=False)
+    with pytest.raises(FileError) as caught:
+        read_predictions(["risk.dta"])
+    eval(re.search(r"pandas\.read_stata\(.*?\)\.to_parquet\(.*?\)", caught.value.remedy)[0], {"pandas": pandas})
+    assert read_predictions(["risk.parquet"]).probs.tolist() == [0.2, 0.7]
+
+
 def test_a_name_that_is_nearly_right(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text(tmp_path / "predictions.csv", "score,outcome\n0.5,1\n")
@@ -773,7 +803,8 @@ def test_a_true_class_is_never_guessed(tmp_path):
     assert caught.value.options == ()
     assert caught.value.remedy == (
         "probabilities of classes may be in prob1, prob2, probtie (--probs prob1,prob2,probtie), but "
-        "no column looks like the true class; add a column of true classes, and name it with --target"
+        "no column looks like the true class; add a column of true classes, and name it with --target; the columns are "
+        "prob1, prob2, probtie, score1, score2"
     )
 
 
@@ -888,7 +919,7 @@ def test_a_file_with_another_fault_has_nothing_proposed(tmp_path):
     ("name", "proposal"),
     [
         ("nba_games.csv", "--score prob1 --outcome prob1_outcome"),
-        ("mlb_games.csv", "--score prob1 --outcome prob1_outcome"),
+        ("mlb_games.csv", "--score prob1 --outcome prob1_outcome --where 'prob1_outcome <> 0.5'"),  # without a tie
         ("governors_elections.csv", "--score probwin --outcome probwin_outcome"),
     ],
 )
@@ -896,7 +927,8 @@ def test_a_file_with_another_fault_has_nothing_proposed(tmp_path):
 def test_the_columns_of_real_files_are_proposed(name, proposal):
     with pytest.raises(FileError, match=r"no column has a usual name") as caught:
         read_predictions([SHARED / name])
-    assert shlex.join(caught.value.options) == proposal
+    (words,) = [each.words for each in caught.value.readings] or [caught.value.options]
+    assert shlex.join(words) == proposal
 
 
 @shared
@@ -1441,7 +1473,7 @@ def test_a_text_that_is_not_utf_8_is_an_error_where_it_is_used(tmp_path, options
         assert read_predictions([str(path)]).rows == (len(SCORES),)
         return
     with pytest.raises(
-        FileError, match=r"f\.parquet: cannot be read \(.*(UTF8|UTF-8).*; write the file again, because it is dam"
+        FileError, match=r"f\.parquet: cannot be read \(.*(UTF8|UTF-8).*; write the file again if it is damaged"
     ):
         read_predictions([str(path)], **options)
 

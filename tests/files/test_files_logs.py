@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import math
+import shlex
 import shutil
 import sys
 import zipfile
@@ -785,3 +786,26 @@ def test_logs_are_not_read_on_spark():
     status, _, err = run("report", log("four"), "--engine", "spark")
     assert status == 1
     assert "is an evaluation log, which --engine spark cannot read; leave --engine spark out" in err
+
+
+def test_a_shell_that_expands_the_logs_of_folders_gets_a_command_that_works(tmp_path, monkeypatch):
+    """Without quotes, `runs/*/samples_*.jsonl` is a file for each task and model; the folders are the models."""
+    monkeypatch.chdir(tmp_path)
+    tasks = ("four", "tail")
+    for model in ("small", "a large"):
+        folder = Path("runs") / model
+        folder.mkdir(parents=True)
+        for task in tasks:
+            shutil.copy(log(task), folder)
+    expanded = sorted(map(str, Path("runs").glob("*/samples_*.jsonl")))
+    status, _, err = run("compare", *expanded)
+    assert status == 2
+    assert "4 logs in 2 folders are compared as 4 models, but the logs of a folder are of different tasks" in err
+    command = shlex.split(err.strip().rpartition("does not expand it: ")[2])
+    assert command[:2] == ["calibrant", "compare"]
+    assert all(name.count("*") == 1 for name in command[2:])
+    status, out, err = run(*command[1:])
+    assert status == 0, err
+    assert "2 models" in out
+    of_one_task = [path for path in expanded if "samples_four_" in path]
+    assert run("compare", *of_one_task)[0] == 0

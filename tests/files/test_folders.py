@@ -109,6 +109,15 @@ def test_a_column_of_the_file_comes_before_one_of_the_path(tmp_path):
         assert groups(tmp_path / kind, "--by", "who") == {"file": 4}
 
 
+def test_a_usual_name_in_a_path_is_not_read_without_an_option(tmp_path):
+    for kind in KINDS:
+        save(tmp_path / kind / "label=cat" / "p=1" / f"f.{kind}", predictions(1, 8))
+        for extra in ((), ("--where", "score >= 0")):
+            status, out, err = run("report", tmp_path / kind, *extra, "--json", "-", "--quiet")
+            assert status == 0, err
+            assert json.loads(out)["source"]["columns"] == {"probs": "score", "targets": "outcome"}
+
+
 def test_names_that_are_no_partitions():
     assert partitions_of("a=1/b=/=c/plain/d=e=f/x=1.csv") == {"a": "1", "b": "", "d": "e=f"}
     assert partitions_of("x=1.csv") == {}

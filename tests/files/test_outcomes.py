@@ -174,18 +174,18 @@ def test_a_missing_value_of_a_frame_makes_the_outcome_missing(engine):
 #: Outcomes as files spell them; then the event, and the values whose rows the remedy leaves out.
 SPELLED: dict[str, tuple[list[str | None], set[str | None], set[str | None]]] = {
     "a market": (["NO", "MKT", "YES", "NO", "CANCEL", "0.35"], {"YES"}, {"MKT", "CANCEL", "0.35"}),
-    "three results": (["win", "tie", "loss", "win", "loss"], {"win"}, set()),
+    "three results": (["win", "tie", "loss", "win", "loss"], {"win"}, {"tie"}),
     "not sure": (["yes", "ambiguous", "no", "no", "yes"], {"yes"}, {"ambiguous"}),
     "two labels": (["healthy", "sick", "sick", "healthy"], {"sick"}, set()),
     "two labels and gaps": (["no", "yes", "NA", None, "no", "yes"], {"yes"}, {"NA", None}),
     "two spellings": (["Yes", "yes", "No", "no", "YES"], {"Yes", "yes", "YES"}, set()),
     "spellings and gaps": (["Won", "won", "lost", "?", "void"], {"Won", "won"}, {"?", "void"}),
-    "letters": (["W", "L", "T", "W", "L"], {"W"}, set()),
+    "letters": (["W", "L", "T", "W", "L"], {"W"}, {"T"}),
     "quotes": (["it's", 'a "b"', "c", "it's"], {"it's"}, set()),
     "commas": (["yes, sure", "no, never", "yes, sure"], {"yes, sure"}, set()),
-    "results and gaps": (["win", "tie", "loss", None, "n/a"], {"win"}, {None, "n/a"}),
+    "results and gaps": (["win", "tie", "loss", None, "n/a"], {"win"}, {"tie", None, "n/a"}),
     "gaps alone": (["1", "0", "NA", "?", "0", "1"], {"1"}, {"NA", "?"}),
-    "draws": (["1", "0", "0.5", "1", "0"], {"1"}, set()),
+    "draws": (["1", "0", "0.5", "1", "0"], {"1"}, {"0.5"}),
     "signs": (["1", "-1", "0", "-1", "1"], {"1"}, set()),
     "from 1": (["1", "2", "2", "1"], {"2"}, set()),
 }
@@ -195,7 +195,7 @@ SPELLED: dict[str, tuple[list[str | None], set[str | None], set[str | None]]] = 
 @pytest.mark.parametrize("name", SPELLED)
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "arrow"])
 def test_one_command_judges_a_column_of_other_outcomes(tmp_path, name, ending):
-    """One message counts all values, and its command works: it drops no outcome, but rows whose outcome is unknown."""
+    """One message counts all values, and its command works: it drops no outcome, but ties and unknown ones."""
     values, event, left_out = SPELLED[name]
     where = ("--where", "k < 9") if ending in ("arrow", "jsonl") else ()
     numbers = name in ("draws", "signs", "from 1") and ending != "csv"  # columns of numbers

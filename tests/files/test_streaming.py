@@ -628,7 +628,7 @@ def test_where_only_ignored_rows_are_left_their_file_is_named(tmp_path: Path) ->
         (
             {"score": [0.5, 0.5], "outcome": [0, 1], "g": [[1], [2]]},
             {"by": ("g",)},
-            "column 'g' holds lists, not names",
+            "column 'g' holds lists, not single values",
         ),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import time
 from pathlib import Path
 from typing import Any
 
@@ -353,3 +354,41 @@ def test_scores_without_an_outcome_are_named_with_a_condition(tmp_path):
     assert "or write the event as a condition, such as --outcome 'rain_mm > 0'" in err
     found = estimates("report", path, "--score", "PoP", "--percent", "--outcome", "rain_mm > 0")
     assert found["brier"] == pytest.approx(BRIER)
+
+
+def test_an_outcome_among_more_words_is_proposed_in_two_steps(tmp_path):
+    words = np.where(np.arange(150) % 10 == 0, "CANCEL", np.array(["NO", "YES"])[OUTCOMES])
+    path = save(tmp_path / "f.csv", ",", ("price", SCORES), ("resolved_as", words))
+    (first,) = proposed(run("report", path)[2])
+    assert first[-2:] == ["--outcome", "resolved_as"]
+    (second,) = proposed(run(*first)[2])
+    kept = np.arange(150) % 10 != 0
+    assert estimates(*second)["brier"] == pytest.approx(np.mean((SCORES - OUTCOMES)[kept] ** 2))
+
+
+def test_scores_come_before_ratios_that_look_like_odds(tmp_path):
+    columns = {name: RNG.uniform(1.6, 2.0, 150).round(2) for name in ("height", "length")}
+    path = save(tmp_path / "f.csv", ",", ("chance", SCORES), *columns.items(), ("result", OUTCOMES))
+    (command,) = proposed(run("report", path)[2])
+    assert command[2:] == ["--score", "chance", "--outcome", "result"]
+
+
+def test_wide_files_are_looked_at_in_a_moment():
+    """Pairs of columns would be 10^8; what is looked at grows with the columns alone."""
+    wide = {f"x{k}": [1.9, 2.3, 2.9] for k in range(10_000)} | {f"n{k}": [3, 5, 9] for k in range(10_000)}
+    begin = time.process_time()
+    seen = Candidates(wide)
+    assert not seen.counts_beside("x0")
+    assert len(seen.odds) < 40_000
+    assert time.process_time() - begin < 20
+
+
+@pytest.mark.parametrize(
+    "counts", [[(0.9, 10, 10), (0.2, 10, 0), (0.5, 8, 4)], [(0.9, 4, 3), (0.2, 0, 0), (0.5, 8, 4)]]
+)
+def test_levels_without_events_or_trials(tmp_path, counts):
+    scores, trials, events = zip(*counts, strict=True)
+    path = save(tmp_path / "f.csv", ",", ("s", scores), ("n", trials), ("k", events))
+    found = estimates("report", path, "--score", "s", "--events", "k", "--trials", "n")
+    squares = sum(k * (1 - p) ** 2 + (n - k) * p**2 for p, n, k in counts)
+    assert found["brier"] == pytest.approx(squares / sum(trials))

@@ -298,19 +298,20 @@ def test_no_direction_of_the_slope_where_scores_of_0_and_1_decide_it() -> None:
     assert facts["moved_from_the_ends"] == ends.sum()
     assert spread_sentence(report) == (
         "Whether predictions are too extreme depends on how scores of 0 and 1 are counted: calibration slope 0.86 "
-        "(95 % CI 0.73 to 0.98; ideal 1) if the 307 rows with a score within 1e-6 of 0 or 1 are counted as 1e-6 or "
+        "(95 % CI 0.73 to 0.98; ideal 1) if the scores within 1e-6 of 0 or 1 (307 rows) are replaced by 1e-6 or "
         "1 - 1e-6, and 0.97 (95 % CI 0.88 to 1.06; ideal 1) without these rows."
     )
     assert not any("too extreme:" in sentence for sentence in report.verdict())
     for label in ("calibration slope", "calibration intercept"):
-        assert f"{label}: 307 rows with a score within 1e-6 of 0 or 1" in " ".join(str(report).split())
+        assert f"{label}: in 307 rows, the score is within 1e-6 of 0 or 1" in " ".join(str(report).split())
 
 
 def test_a_direction_that_holds_without_the_ends_names_both_slopes() -> None:
     """Ten trees: 0.31 and 0.82 are both below 1, but the size is not known."""
     sentence = spread_sentence(evaluate(*forest(10), n_resamples=0))
     assert sentence.startswith(
-        "Predictions are too extreme: calibration slope 0.31 (95 % CI 0.25 to 0.38; ideal 1) if the 704 "
+        "Predictions are too extreme: calibration slope 0.31 (95 % CI 0.25 to 0.38; ideal 1) if the scores "
+        "within 1e-6 of 0 or 1 (704 rows) "
     )
     assert sentence.endswith("and 0.82 (95 % CI 0.72 to 0.92; ideal 1) without these rows.")
     assert "without these rows" not in spread_sentence(evaluate(*forest(500), n_resamples=0)), "97 rows change nothing"

@@ -61,6 +61,10 @@ def case(message, probs, targets, **options):
 
 # ---------------------------------------------------------------- what is refused: probs
 
+SOFT = (
+    "for soft labels, pass each row once per class, with the label as its weight and the row as its cluster (see "
+    "docs/soft-labels.md)"
+)
 NO_ARRAY = "pass an array, a column or a list of numbers"
 NOT_FINITE = "find the source of this value, or filter the row out of probs and targets"
 UNSUMMED = (
@@ -169,9 +173,15 @@ BAD_PROBS = [
         [0, 1, 0],
     ),
     case(
-        "probs: expected values in [0, 1], got 9 at row 0; the values look like percent: divide them by 100 (if they "
-        "are predicted classes, pass the probabilities instead)",
+        "probs: expected values in [0, 1], got 9 at row 0; whole numbers up to 10 may be ranks or deciles: pass the "
+        "probabilities instead",
         [9, 3, 7],
+        [1, 0, 1],
+    ),
+    case(
+        "probs: expected values in [0, 1], got 90 at row 0; the values look like percent: divide them by 100 (if they "
+        "are predicted classes, pass the probabilities instead)",
+        [90, 3, 7],
         [1, 0, 1],
     ),
     case(
@@ -440,8 +450,8 @@ BAD_OUTCOMES = [
         ["a", "b", "c", "a"],
     ),
     case(
-        "targets: expected outcomes 0 or 1, got 0.1 at row 0; the targets look like probabilities; pass the observed "
-        "outcomes, as 0 and 1 or class indices",
+        "targets: expected outcomes 0 or 1, got 0.1 at row 0; the targets look like probabilities: pass the observed "
+        f"outcomes, as 0 and 1 or class indices; {SOFT}",
         PROBS,
         PROBS,
     ),
@@ -511,7 +521,7 @@ BAD_CLASSES = [
     case(f"{ONE_HOT} no ones at row 2", ROWS, [[1, 0, 0]] * 2 + [[0, 0, 0], [1, 1, 1]]),
     case(
         f"{ONE_HOT} 0.25 at row 1; the targets look like probabilities: pass class indices (for smoothed labels, "
-        "targets.argmax(axis=1))",
+        f"targets.argmax(axis=1)); {SOFT}",
         ROWS,
         [[1, 0, 0], [0.25, 0.75, 0], [1, 0, 0], [1, 0, 0]],
     ),
@@ -539,8 +549,8 @@ BAD_CLASSES = [
         np.eye(3)[CLASSES].T,
     ),
     case(
-        "targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities; pass the "
-        "observed outcomes, as 0 and 1 or class indices",
+        "targets: expected class indices 0 to 2, got 0.1 at row 0; the targets look like probabilities: pass the "
+        f"observed outcomes, as 0 and 1 or class indices; {SOFT}",
         ROWS,
         PROBS,
     ),
@@ -827,7 +837,11 @@ REFUSED_OPTIONS = [
     (expected_calibration_error, {"logits": None}, "logits: expected True or False, got None"),
     (smooth_calibration_error, {"notion": "toplabel"}, "did you mean 'top-label'?"),
     (evaluate, {"notion": "multi-label"}, "did you mean 'multilabel'?"),
-    (evaluate, {"notion": 3}, "got 3; choose from 'positive', 'top-label', 'classwise', 'multilabel'"),
+    (
+        evaluate,
+        {"notion": 3},
+        "expected one of 'positive', 'top-label', 'classwise', 'multilabel', got 3; pass one of these",
+    ),
     (
         expected_calibration_error,
         {"norm": "L1"},
@@ -850,7 +864,7 @@ REFUSED_OPTIONS = [
         {"kernel": "logits"},
         "kernel: expected one of 'reflected', 'logit', got 'logits'; did you mean 'logit'?",
     ),
-    (smooth_calibration_error, {"method": "grid"}, "method: expected one of 'exact', 'mesh', got 'grid'; choose from"),
+    (smooth_calibration_error, {"method": "grid"}, "method: expected one of 'exact', 'mesh', got 'grid'; pass one of"),
     (smooth_calibration_error, {"method": "exact", "kernel": "logit"}, "method: expected 'mesh' for the logit kernel"),
     (smooth_calibration_error, {"bandwidth": -1}, "bandwidth: expected 'auto' or a positive number from 1e-9, got -1"),
     (smooth_calibration_error, {"bandwidth": NAN}, "expected 'auto' or a positive number from 1e-9, got nan"),

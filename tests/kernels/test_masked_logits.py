@@ -174,7 +174,9 @@ def test_torch_metrics_read_masked_logits(state: str, width: str) -> None:
             metric = make()
             metric.update(x, target)
             values.append(float(metric.compute()))
-        assert values[0] == pytest.approx(values[1], rel=2e-5, abs=1e-6), type(metric).__name__
+        is_half = width in ("float16", "bfloat16") and isinstance(metric, metrics.ClasswiseCalibrationError)
+        rel = 5e-3 if is_half else 2e-5  # the value has the type of the scores, as in TorchUncertainty
+        assert values[0] == pytest.approx(values[1], rel=rel, abs=1e-6), type(metric).__name__
     metric = metrics.CalibrationError(task="multiclass", num_classes=C)
     nothing = torch.full((1, C), -torch.inf, dtype=logits.dtype)
 

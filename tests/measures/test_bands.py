@@ -194,8 +194,8 @@ def leaves(value, path=""):
         yield path, value
 
 
-#: How the data came, and the paragraph that says so: arrays and tables, weights and repeated rows differ there.
-HOW_THEY_CAME = (".choices.", ".methods")
+#: How the data came, and the paragraphs that say so: arrays and tables, weights and repeated rows differ there.
+HOW_THEY_CAME = (".choices.", ".methods", ".results")
 
 #: Sums over rows in the order in which they came: the same to rounding. All else is made from a sorted table.
 IN_ORDER = (".estimates.brier_skill", ".estimates.brier.", ".estimates.nll.", ".estimates.accuracy.")

@@ -215,7 +215,7 @@ def test_an_interval_is_that_of_the_mean_over_rows() -> None:
         assert curve.lows[i] == pytest.approx(values.mean() - half, abs=CLOSE)
         assert curve.highs[i] == pytest.approx(values.mean() + half, abs=CLOSE)
     assert curve.level == 0.9
-    assert curve.method == "central limit theorem, where 30 rows or more are treated"
+    assert curve.method == "central limit theorem, at thresholds with at least 30 treated rows"
 
 
 def test_an_interval_with_weights_has_sums_of_squared_weights() -> None:
@@ -277,7 +277,10 @@ def test_an_interval_by_cluster_is_that_of_the_mean_over_clusters() -> None:
     assert held[:70].all()
     np.testing.assert_allclose((curve.highs - curve.lows)[held] / 2, half[held], rtol=1e-9)
     np.testing.assert_allclose((curve.highs + curve.lows)[held] / 2, curve.net_benefit[held], rtol=0, atol=1e-12)
-    assert curve.method == "central limit theorem, where 30 rows of 10 clusters or more are treated; by cluster"
+    assert (
+        curve.method
+        == "central limit theorem, at thresholds with at least 30 treated rows in at least 10 clusters; by cluster"
+    )
     assert curve.level == 0.95
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shown
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, evaluate
@@ -189,14 +190,15 @@ def test_every_interval_is_simulated() -> None:
     assert [measure.name for measure in with_interval if f"\n| {measure.label} | 0." not in page] == []
 
 
-def test_the_page_of_the_simulation_is_written_from_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_the_simulation_shows_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALIBRANT_NUM_THREADS", "1")  # the scripts set it otherwise, for all tests that follow
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "simulation"))
     before = compare_models.MOST_PAIRED
-    pages = importlib.import_module("coverage_page")
+    pages, maps = importlib.import_module("coverage_page"), importlib.import_module("maps")
     assert before == compare_models.MOST_PAIRED, "a script that is imported changes the library for all that follows"
-    page = pages.written(*pages.stored(ROOT / "docs"), None)
-    assert page == (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8"), "run benchmarks/coverage.py --page"
+    texts = pages.written(*pages.stored(ROOT / "docs"), None)
+    assert shown.stale(texts) == [], "run benchmarks/coverage.py --page"
+    assert shown.stale(maps.texts()) == [], "run benchmarks/simulation/maps.py --page"
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ import calibrant
 from calibrant import plot
 from calibrant.errors import InputError, MissingDependencyError
 from calibrant.errors.exceptions import install_command
+from calibrant.render.blocks import Figures
 from calibrant.results import CalibrationCurve, ReliabilityDiagram
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -795,13 +796,13 @@ def test_the_rows_say_what_is_subtracted_and_which_p_value_decides() -> None:
     panels = plot.differences(of_models(2))
     labels = [panel.get_yticklabels()[0].get_text() for panel in panels]
     assert labels[0].startswith("debiased squared CE, p ")
-    assert labels[1:] == ["ECE", "accuracy", "Brier score", "log loss"]
+    assert labels[1:] == ["ECE", "accuracy at 0.5", "Brier score", "log loss"]
     assert panels[-1].get_xlabel() == "plain − sharper"
     panels = plot.differences(of_models(3))
     assert [panel.get_title(loc="left") for panel in panels] == [
         "debiased squared CE",
         "ECE",
-        "accuracy",
+        "accuracy at 0.5",
         "Brier score",
         "log loss",
     ]
@@ -988,9 +989,10 @@ def test_evidence_is_drawn_on_a_logarithmic_scale_with_the_alarm() -> None:
     ax = plot.evidence(of_slices())
     line, alarm = ax.lines
     np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 13))
-    np.testing.assert_allclose(line.get_ydata(), np.exp([part["log_evidence"] for part in history["slices"]]))
+    log_evidence = [part["log_evidence"] for part in history["slices"]]
+    np.testing.assert_allclose(line.get_ydata(), np.exp(np.minimum(log_evidence, np.log(1e12))))
     np.testing.assert_allclose(alarm.get_ydata(), 20)
-    assert words(ax) == ["Evidence", "Alarm at 20"]
+    assert words(ax) == ["Evidence", "Alarm at 20", "Above 10¹²"]
     assert ax.get_yscale() == "log"
     assert ax.get_ylim()[0] < min(line.get_ydata()) < max(line.get_ydata()) < ax.get_ylim()[1]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == [rf"\$week_{k}" for k in (2, 4, 6, 8, 10, 12)]
@@ -1000,13 +1002,43 @@ def test_evidence_is_drawn_on_a_logarithmic_scale_with_the_alarm() -> None:
     np.testing.assert_array_equal(of_slices().plot(label="new").lines[0].get_ydata(), line.get_ydata())
 
 
+@pytest.mark.parametrize("alpha", [0.05, 1e-11])
+def test_the_alarm_is_visible_beside_large_evidence(alpha: float) -> None:
+    """The axis ends at about 1e12, or far above the alarm; diamonds mark what is cut."""
+    watch = of_slices(20, alpha, power=3.0)
+    log_evidence = np.array([part["log_evidence"] for part in watch.to_dict()["slices"]])
+    cut = max(1e12, 1e3 / alpha)
+    assert log_evidence.max() > np.log(cut)
+    ax = plot.evidence(watch)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), np.exp(np.minimum(log_evidence, np.log(cut))), rtol=1e-9)
+    assert ax.get_ylim()[1] < 10 * cut
+    low, high = np.log(ax.get_ylim())
+    assert 0.04 < (-np.log(alpha) - low) / (high - low) < 0.96
+    (diamonds,) = ax.collections
+    np.testing.assert_array_equal(diamonds.get_offsets()[:, 0], np.flatnonzero(log_evidence > np.log(cut)) + 1)
+    word = "Above 10¹²" if alpha == 0.05 else "Above 10¹⁴"
+    assert word in words(ax)
+
+
+def test_a_page_says_that_large_evidence_is_cut() -> None:
+    assert "Larger evidence than 10¹² is cut: a diamond marks it" in page_caption(of_slices(20, power=3.0))
+    assert "is cut" not in page_caption(of_slices(3))
+
+
+def page_caption(watch: calibrant.Monitor) -> str:
+    """Return what a page says of the evidence."""
+    figures = next(block for block in watch._document(full=True).blocks if isinstance(block, Figures))
+    return next(figure.caption for figure in figures.figures if figure.name == "evidence")
+
+
 def test_two_histories_share_an_alarm_and_the_longer_one_names_the_slices() -> None:
     ax = plot.evidence(of_slices(), label="drifts")
     plot.evidence(of_slices(5), label="short", color="black", line={"linestyle": ":"}, ax=ax)
     assert len(ax.lines) == 3
     assert (ax.lines[2].get_color(), ax.lines[2].get_linestyle()) == ("black", ":")
     plot.evidence(of_slices(20, 0.01), label="long", ax=ax)
-    assert words(ax) == ["drifts", "short", "long", "Alarm at 20", "Alarm at 100"]
+    above = ["Above 10¹²: drifts", "Above 10¹²: long"]
+    assert sorted(words(ax)) == sorted(["drifts", "short", "long", "Alarm at 20", "Alarm at 100", *above])
     assert ax.get_xlim() == (0.5, 20.5)
     assert ax.get_xticklabels()[-1].get_text() == r"\$week_20"
     values = np.concatenate([line.get_ydata() for line in ax.lines])
@@ -1020,7 +1052,7 @@ def test_evidence_beyond_floats_and_of_no_slices_is_drawn() -> None:
     for _ in range(2):
         watch.update(np.full(3_000, 0.5), np.ones(3_000))
     ax = plot.evidence(watch)
-    assert ax.lines[0].get_ydata()[-1] == pytest.approx(1e90)
+    assert ax.lines[0].get_ydata()[-1] == pytest.approx(1e12)
     for drawn in (empty, ax, plot.evidence(watch, ax=plt.figure(figsize=(1, 1)).add_subplot())):
         drawn.figure.canvas.draw()
 

@@ -676,4 +676,4 @@ def test_the_page_has_the_factors_of_each_class(method: str) -> None:
         "factor": (np.diagonal(factors) if method == "matrix" else factors).tolist(),
         "constant": fix.map.parameters["constants"],
     }
-    assert ("A matrix also adds" in fix._repr_html_()) == (method == "matrix")
+    assert ("the map also adds the log-probabilities of the other classes" in fix._repr_html_()) == (method == "matrix")

@@ -179,3 +179,15 @@ def test_groups_of_a_sketch_and_of_clusters_count_rows() -> None:
         sketches[str(name)].update(P[groups == name, 0], Y[groups == name, 0])
     fix = calibrant.recalibrate(sketches, n_resamples=0, method="cox")
     assert [group.n for group in fix.by_group.groups] == [500] * 3
+
+
+def test_maps_of_other_scores_have_no_labels(fix: LabelRecalibrations) -> None:
+    assert len(fix.map.of_labels()) == fix.map.n_classes
+    for other, what in ((fix.map.of_labels()[0], "of one event"), (of_classes(), "of classes")):
+        with pytest.raises(InputError, match=f"map: expected a map of several labels, got a map {what}; use the map"):
+            other.of_labels()
+
+
+def of_classes() -> calibrant.CalibrationMap:
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), 300)
+    return calibrant.recalibrate(probs, np.arange(300) % 3, method="temperature").map

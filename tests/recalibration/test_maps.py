@@ -504,6 +504,20 @@ def test_a_reader_sees_the_line_of_a_map(method: str, formula: str) -> None:
     assert f"{fix.map.parameters['slope']:.3g} × log-odds{formula}." in " ".join(str(fix).split())
 
 
+@pytest.mark.parametrize(
+    ("alias", "name"), [(alias, family.name) for family in FAMILIES for alias in family.aliases], ids=str
+)
+def test_an_alias_is_its_family(alias: str, name: str) -> None:
+    given, named = (calibrant.recalibrate(*sample(300, 0), method=method, n_resamples=0) for method in (alias, name))
+    assert (given.chosen, given.map.parameters) == (name, named.map.parameters)
+
+
+def test_a_shift_is_named_as_the_clinical_papers_do() -> None:
+    fix = calibrant.recalibrate(*sample(300, 0), method="intercept", n_resamples=0)
+    assert fix.chosen == "shift"
+    assert "Map: a shift of the log-odds (intercept update)" in " ".join(str(fix).split())
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("method", [name for name in RISING if name != "identity"])
 def test_a_shrunk_map_has_a_mean_of_log_odds(method: str, share: float) -> None:

@@ -735,3 +735,34 @@ def test_a_constant_map_is_a_model_of_onnx_and_a_layer() -> None:
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(fix.map.to_onnx().SerializeToString())
     np.testing.assert_allclose(session.run(None, {"score": np.array([0.0, 0.4, 1.0])})[0], rate, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("drift", "slope", "seed", "measures"),
+    [
+        (0.4, 1.0, 1, ["calibration intercept"]),
+        (0.0, 0.5, 3, ["calibration slope"]),
+        (0.0, 1.0, 2, []),
+        (1.5, 1.0, 0, []),  # proven
+    ],
+)
+def test_a_significant_measure_without_a_proven_map_is_explained(
+    drift: float, slope: float, seed: int, measures: list[str]
+) -> None:
+    """One sentence says why, exactly where an interval excludes its ideal value and the gain is not proven."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(2, 5, 100)
+    fix = fix_of(p, rng.random(100) < expit(drift + slope * logit(p) + (slope - 1)), method="cox")
+    off = [
+        description.label
+        for name, description in fix.before.descriptions.items()
+        if (ideal := {"calibration_intercept": 0, "calibration_slope": 1}.get(name)) is not None
+        and not fix.before[name].low <= ideal <= fix.before[name].high
+    ]
+    assert fix.proven == (drift == 1.5)
+    assert (off if not fix.proven else []) == measures
+    text = " ".join(str(fix).split())
+    assert text.count("which is evidence of miscalibration. A map needs more than that:") == bool(measures)
+    for label in measures:
+        assert f"CI of the {label} ({fix.before[label.replace(' ', '_')].low:+.4f} to" in text
+    assert ("A map needs more" in fix._document(full=True).sentences[1]) == bool(measures)

@@ -914,7 +914,7 @@ def test_contrast_of_text_and_marks_is_that_of_wcag() -> None:
         dict(re.findall(r"--(\w+): (#[0-9a-f]+)", block))
         for block in (
             style[: style.index("@media")],
-            style[style.index("@media") : style.index("body")],
+            style[style.index("@media") : style.index(".calibrant *")],
             style[style.index("@media print") :],
         )
     )

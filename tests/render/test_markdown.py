@@ -89,7 +89,7 @@ def test_a_report_has_its_verdict_its_measures_and_how_it_was_computed() -> None
     head, *rows = cells(source[: source.index("### Reliability diagram")])
     assert head == ["measure", "estimate", "95 % CI", "calibrated: mean", "calibrated: 95 % below", "p"]
     by_label = {row[0]: row[1:] for row in rows}
-    assert set(by_label) == {"ECE", "smooth ECE", "Brier score", "Brier skill", "log loss", "accuracy"}
+    assert set(by_label) == {"ECE", "smooth ECE", "Brier score", "Brier skill", "log loss", "accuracy at 0.5"}
     ece = result["ece"]
     assert by_label["ECE"][:2] == [f"{ece.value:.4f}", f"{ece.low:.4f} – {ece.high:.4f}"]
     assert source.count("<details>") == source.count("</details>") == 1

@@ -21,6 +21,7 @@ from calibrant.monitoring.monitor_document import bound_text, document_of, evide
 from calibrant.render import markdown, page, svg, terminal
 from calibrant.render.blocks import Document, Figures, Heading, Notes, Source, Table
 from calibrant.render.figure import Band, Figure, Mark, Name, Polyline, Rule, Tips
+from calibrant.render.line_figures import evidence_cut
 from calibrant.render.terminal import GLYPHS, Style
 from tests.render.test_html import EVIL, Page, numbers, read
 from tests.render.test_markdown import PARSER, cells
@@ -574,7 +575,7 @@ def test_the_files_of_a_page_hold_all_numbers_and_its_tables_the_last(name: str)
 def test_the_pictures_stand_where_the_numbers_say() -> None:
     found = history("down")
     evidence, difference = figures(found)
-    n, values = len(found.slices), [part.log_evidence for part in found.slices]
+    n, values = len(found.slices), [min(part.log_evidence, evidence_cut(found.alpha)) for part in found.slices]
     (line,) = marks(evidence, Polyline, "curve")
     assert (list(line.x), list(line.y)) == (list(range(1, n + 1)), values)
     (tips,) = marks(evidence, Tips)

@@ -352,7 +352,8 @@ def test_it_prints(browser: Any, path: Path, tmp_path: Path) -> None:
     assert window.locator(".downloads").first.is_hidden()
     ink = window.evaluate("getComputedStyle(document.querySelector('.verdict')).color")
     assert ink == "rgb(0, 0, 0)"  # dark mode stays off the paper
-    for part, rule in (("h2", "breakAfter"), ("summary", "breakAfter"), (".scroll", "breakInside")):
+    rules = {"h2": "breakAfter", "summary": "breakAfter", "section": "breakInside", "figure": "breakInside"}
+    for part, rule in {**rules, ".scroll": "breakInside"}.items():
         assert window.evaluate(f"getComputedStyle(document.querySelector('{part}')).{rule}") == "avoid"
     cut = "[...document.querySelectorAll('.scroll')].filter(own => own.scrollWidth > own.clientWidth).length"
     window.set_viewport_size({"width": 680, "height": 960})  # 180 mm, A4 less the margins
@@ -360,6 +361,39 @@ def test_it_prints(browser: Any, path: Path, tmp_path: Path) -> None:
     printed = window.pdf(format="A4", path=tmp_path / "report.pdf", prefer_css_page_size=True)
     assert printed.startswith(b"%PDF")
     assert 2 <= printed.count(b"/Type /Page\n") <= 3
+    window.close()
+
+
+def test_a_section_of_folded_tables_alone_is_not_printed(page: Any) -> None:
+    folded, shown = page.locator("section[data-part=bins]"), page.locator("section[data-part=measures]")
+    assert folded.is_visible()
+    page.emulate_media(media="print")
+    assert not folded.is_visible()
+    assert shown.is_visible()
+    page.emulate_media(media="screen")
+
+
+def test_a_table_is_beside_a_picture_of_about_its_height(page: Any) -> None:
+    """A long table is below the picture, because the page beside its lower part would be empty."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    figure, table = (page.locator(f"[data-part=measures] {part}").first.bounding_box() for part in ("svg", "table"))
+    assert table["y"] >= figure["y"] + figure["height"]
+    for pair in page.locator(".pair.uneven").all():
+        heights = [pair.locator(part).first.bounding_box()["height"] for part in ("figure", "table")]
+        assert heights[1] < 2 * heights[0]
+
+
+def test_a_paragraph_for_a_paper_can_be_copied(browser: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    scores = rng.random(300)
+    found = calibrant.evaluate(scores, rng.random(300) < scores, profile="clinical", n_resamples=99)
+    window = browser.new_page()
+    window.goto(found.to_html(tmp_path / "clinical.html").as_uri())
+    for button, text in ((0, found.to_dict()["methods_brief"]), (2, found.results)):
+        own = window.locator("button.copy").nth(button)
+        own.click()
+        assert own.inner_text() == "copied"
+        assert window.evaluate("getSelection().toString()").strip() == text
     window.close()
 
 
@@ -477,12 +511,21 @@ def test_a_comparison_opens_without_complaint(browser: Any, tmp_path: Path) -> N
     window.on("console", lambda message: complaints.append(message.text))
     window.on("pageerror", lambda error: complaints.append(str(error)))
     window.goto(found.to_html(tmp_path / "comparison.html").as_uri())
-    assert "honest is better calibrated than bold" in window.locator("[aria-label=Verdict] p").first.inner_text()
-    row = window.locator("table").last.locator("tbody tr").first
-    cells = row.locator("td").all_inner_texts()
-    square = found.pairs[0]["debiased_square"]
-    assert float(cells[1]) == pytest.approx(square.value, abs=5.1e-5)
-    assert [float(end) for end in cells[2].split(" to ")] == pytest.approx([square.low, square.high], abs=5.1e-5)
+    assert "honest shows no evidence" in window.locator("[aria-label=Verdict] p").first.inner_text()
+    for place, key in ((-2, "brier"), (-1, "debiased_square")):  # the chosen measure, and the last of all measures
+        row = window.locator("table").nth(window.locator("table").count() + place).locator("tbody tr").last
+        cells, part = row.locator("td").all_text_contents(), found.pairs[0][key]
+        assert float(cells[1]) == pytest.approx(part.value, abs=5.1e-5)
+        assert [float(end) for end in cells[2].split(" to ")] == pytest.approx([part.low, part.high], abs=5.1e-5)
+    for models in (2, 8):
+        q = np.clip(scores[:, np.newaxis] ** np.linspace(0.5, 2.0, models), 0.001, 0.999)
+        many = calibrant.compare({f"model {k}": q[:, k] for k in range(models)}, outcomes, groups=outcomes)
+        window.set_viewport_size({"width": 1280, "height": 800})
+        window.goto(many.to_html(tmp_path / "many.html").as_uri())
+        over = "() => [...document.querySelectorAll('.scroll')].filter((t) => t.scrollWidth > t.clientWidth + 1).length"
+        assert window.evaluate(over) == 0
+        box = window.locator(".first .diagram svg").first.bounding_box()
+        assert box["y"] + box["height"] < 800
     window.locator(".set .pt").first.focus()
     assert window.locator(".tip").is_visible()
     assert complaints == []

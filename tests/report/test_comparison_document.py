@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
-from calibrant.render.blocks import Figures, Table
+from calibrant.render.blocks import Details, Figures, Heading, Table
 from calibrant.render.figure import Figure, Points
 from calibrant.render.page import to_page
 from calibrant.render.terminal import Style, to_terminal
@@ -54,7 +54,9 @@ def test_the_files_hold_the_numbers_to_the_last_bit() -> None:
         assert float(row["brier_high"]) == standing["brier"].high
         assert float(row["difference_low"]) == standing.difference.low
         assert float(row["adjusted_p_value"]) == standing.adjusted_p_value
-        assert float(row["ece_if_calibrated"]) == standing["ece"].floor.upper
+        (own,) = (row for row in files["models.csv"] if row["model"] == standing.name)
+        assert float(own["ece_if_calibrated"]) == standing["ece"].floor.upper
+        assert own["calibration"] == ("miscalibrated" if standing.miscalibrated else "no evidence")
     for i, name in enumerate(found.names, 1):
         bins = found.diagrams[name]
         rows = files[f"reliability-diagram-{i}.csv"]
@@ -72,10 +74,18 @@ def test_names_and_titles_are_text() -> None:
 
 def test_a_pair_is_named_once_below_the_models() -> None:
     page = page_of(sharpened(3.0, 2.0))
-    assert "Differences: m0 − m1" in page.text
-    assert sum("m0 − m1" in text for text in page.text) == 1
+    assert "Differences in the Brier score: m0 − m1" in page.text
+    assert page.tables[-2][0] == ["first − second", "difference", "95 % CI", "calibration: p"]
     assert page.tables[-1][0] == ["measure", "difference", "95 % CI", "remark"]
+    assert [row[0].partition(" (")[0] for row in page.tables[-1][1:]] == [
+        "Brier score",
+        "log loss",
+        "accuracy at 0.5",
+        "ECE",
+        "debiased squared CE",
+    ]
     several = page_of(sharpened(3.0, 2.0, 1.0))
+    assert [row[0] for row in several.tables[-2][1:]] == ["m0 − m1", "m0 − m2", "m1 − m2"]
     names = [row[0] for row in several.tables[-1][1:]]
     assert names == [name for pair in ("m0 − m1", "m0 − m2", "m1 − m2") for name in (pair, "", "", "", "")]
     assert [row["first"] for row in several.files()["differences.csv"]] == ["m0"] * 10 + ["m1"] * 5
@@ -93,12 +103,81 @@ def test_of_many_models_a_page_shows_the_pairs_with_the_best_and_the_diagrams_of
     assert len(page.files()["models.csv"]) == len(page.files()["leaderboard.csv"]) == 14
 
 
+def folded(found: calibrant.Comparison) -> list[Figure]:
+    """Return the charts of the measures that a page folds."""
+    details = [block for block in found._document(full=True).blocks if isinstance(block, Details)]
+    (of_pairs,) = (block for block in details if block.summary == "The differences in all measures")
+    return [figure for block in of_pairs.blocks if isinstance(block, Figures) for figure in block.figures]
+
+
+def test_the_measures_of_every_pair_are_folded_below_the_one_that_ranks() -> None:
+    for sort_by, label in (("brier", "Brier score"), ("nll", "log loss")):
+        found = sharpened(3.0, 2.0, 1.0, sort_by=sort_by)
+        labels = [figure.label for figure in folded(found)]
+        assert len(labels) == len(found.descriptions) - 1
+        assert label not in labels
+        blocks = found._document(full=True).blocks
+        at = next(i for i, block in enumerate(blocks) if isinstance(block, Heading) and "Differences" in block.text)
+        assert blocks[at].text == f"Differences in the {label}"
+        assert blocks[at + 1].marks
+        values = [f"{pair[sort_by].value:+.4f}" for pair in found.pairs]
+        assert list(blocks[at + 2].columns[1].texts) == values
+        assert "differences-in-brief.csv" not in page_of(found).files()
+        rows = cells(found.to_markdown())
+        assert [row[1] for row in rows if len(row) == 4 and " − m" in row[0]] == values
+
+
+@pytest.mark.parametrize(
+    ("powers", "calibration", "best"),
+    [
+        ((1.0, 1.0), "No evidence of miscalibration in either model", "either may have the best Brier score"),
+        ((3.0, 1.0), "m1 shows no evidence of miscalibration", "m1 has the best Brier score"),
+        ((3.0, 2.0), "Both models show evidence of miscalibration", "m1 has the best Brier score"),
+        ((3.0, 2.0, 4.0), "All 3 models show evidence of miscalibration", "m1 has the best Brier score"),
+        (
+            (3.0, 1.0, 1.0, 4.0),
+            "m1, m2 show no evidence of miscalibration",
+            "2 of 4 models may have the best Brier score",
+        ),
+        (
+            (1.0, 1.0, 1.0, 1.0, 4.0),
+            "4 of 5 models show no evidence of miscalibration",
+            "4 of 5 models may have the best",
+        ),
+    ],
+)
+def test_the_conclusion_says_first_which_models_are_calibrated(
+    powers: tuple[float, ...], calibration: str, best: str
+) -> None:
+    found = sharpened(*powers)
+    first, _, second = found._document().conclusion.text.partition("; ")
+    assert first == calibration
+    assert second.startswith(best)
+    said = found.verdict()
+    assert "evidence of miscalibration" in said[0]
+    text, markdown = " ".join(str(found).split()), " ".join(found.to_markdown().split())
+    for place in (text, markdown):
+        order = [place.index(word) for word in ("of miscalibration", "Brier score", "Leaderboard", "Models")]
+        assert order == sorted(order)
+
+
+def test_the_first_screen_has_the_picture_of_the_measure_that_ranks() -> None:
+    found = sharpened(3.0, 2.0, 1.0, sort_by="nll")
+    first = found._document(full=True).first
+    assert first is not None
+    assert first.diagram is not None
+    assert first.diagram.title == "Log loss of each model"
+    assert [name.parts[0] for name in first.diagram.y.names.values()] == [each.name for each in found.leaderboard]
+    page = page_of(found)
+    assert "Log loss of each model" in page.text
+    assert not page.all("input", of="c-ends")  # there is nothing to switch off
+    assert found._document().first is None
+
+
 def looks_of(found: calibrant.Comparison) -> set[str]:
     """Return how the differences look on a page."""
-    (charts,) = (
-        block for block in found._document(full=True).blocks if isinstance(block, Figures) and block.figures[0].y.names
-    )
-    marks = [mark for figure in charts.figures for mark in figure.marks if isinstance(mark, Points)]
+    (chosen,) = (block for block in found._document(full=True).blocks if isinstance(block, Figure))
+    marks = [mark for figure in (chosen, *folded(found)) for mark in figure.marks if isinstance(mark, Points)]
     page = page_of(found)
     assert all(page.all("path", of=mark.look) for mark in marks)
     return {mark.look for mark in marks}
@@ -136,8 +215,8 @@ def test_the_verdict_says_if_every_model_is_miscalibrated(powers: tuple[float, .
 @pytest.mark.parametrize(
     ("power", "tolerance", "conclusion", "tone"),
     [
-        (1.0, None, "No evidence of a difference in calibration", ""),
-        (3.0, None, "m0 is better calibrated", "bad"),
+        (1.0, None, "No evidence of miscalibration in either model; either may have the best Brier score", ""),
+        (3.0, None, "m0 shows no evidence of miscalibration; m0 has the best Brier score", "bad"),
         (1.0, 0.5, "Within the tolerance of 0.5", "good"),
         (1.4, 0.002, "Above the tolerance of 0.002", "bad"),
         (1.0, 0.001, "Inconclusive for the tolerance of 0.001", ""),
@@ -148,7 +227,8 @@ def test_the_conclusion(power: float, tolerance: float | None, conclusion: str, 
     assert found._document().conclusion == (conclusion, tone)
     (section,) = page_of(found).all("h2", of="verdict")
     assert ("bad" in section["class"].split()) == (tone == "bad")
-    assert deciding(found.pairs[0], found) == found.verdict()[0]
+    assert deciding(found.pairs[0], found) in found.verdict()
+    assert (deciding(found.pairs[0], found) == found.verdict()[0]) == (tolerance is not None)
 
 
 def test_the_method_of_a_difference_is_that_of_a_pair_that_has_it() -> None:
@@ -186,8 +266,8 @@ def test_an_infinite_difference_is_left_out_of_the_chart_and_explained() -> None
 def test_a_model_without_a_tested_order_has_a_dash_in_the_leaderboard() -> None:
     found = calibrant.compare([0.2], [0.4], [1])
     board = next(block for block in found._document().blocks if isinstance(block, Table))
-    assert board.columns[3].texts == ["–", "–"]
-    assert board.columns[4].texts == ["", ""]
+    assert board.columns[4].texts == ["–", "–"]
+    assert board.columns[5].texts == ["", ""]
     assert not board.bars
     assert not any(
         isinstance(block, Figure) and not any(isinstance(mark, Points) for mark in block.marks)
@@ -246,6 +326,22 @@ def test_the_page_shows_all_groups(wards: calibrant.Comparison) -> None:
     assert shown["w005"] == "fewer than 30 rows, too few for a test"
 
 
+def test_the_verdict_says_which_groups_differ(wards: calibrant.Comparison) -> None:
+    (said,) = (sentence for sentence in wards.verdict() if "after Holm correction" in sentence)
+    flagged = [group for group in wards.groups if group.called_out[0]]
+    assert said.startswith(f"{len(flagged)} of 119 groups show a difference in calibration after Holm correction: ")
+    least = min(flagged, key=lambda group: group.adjusted_p_values[0])
+    assert f": {least.name} (a is better calibrated than b), " in said
+    assert said.endswith(f" and {len(flagged) - 3} more.")
+    rng = np.random.default_rng(1)
+    p = rng.random(300)
+    alike = calibrant.compare({"a": p, "b": p, "c": p}, rng.random(300) < p, groups=["x", "y", "z"] * 100)
+    none = "No group shows a difference in calibration after Holm correction (9 comparisons in 3 groups)."
+    assert none in alike.verdict()
+    small = calibrant.compare({"a": p[:20], "b": p[:20]}, rng.random(20) < p[:20], groups=["x", "y"] * 10)
+    assert not any("Holm" in sentence for sentence in small.verdict())
+
+
 # ---------------------------------------------------------------- Markdown and the terminal
 
 
@@ -254,20 +350,20 @@ def test_the_markdown() -> None:
     probs = rng.random(800)
     result = calibrant.compare({"old": probs**2, "new": probs}, rng.random(800) < probs)
     source = result.to_markdown()
-    assert source.startswith("## Comparison of models\n\n**new is better calibrated than old (p &lt; 0.001)")
+    assert source.startswith("## Comparison of models\n\n**new shows no evidence of miscalibration (p = ")
     rows = cells(source)
-    assert rows[0][:4] == ["model", "rank", "among the best", "difference to the best"]
-    assert rows[1][:3] == ["new", "1", "yes"]
-    assert rows[3][:3] == ["model", "Brier score", "95 % CI"]
-    assert rows[4][:2] == ["new", f"{result.models['new']['brier']:.4f}"]
+    assert rows[0][:5] == ["model", "Brier score", "rank", "among the best", "difference to the best"]
+    assert rows[1][:4] == ["new", f"{result.models['new']['brier']:.4f}", "1", "yes"]
     assert "\n### Models\n" in source
-    rows = rows[6:]
-    assert rows[0][:3] == ["model", "debiased squared CE", "ECE"]
-    assert rows[1][0] == "old"
-    assert rows[1][2] == f"{result.models['old']['ece']:.4f}"
+    rows = rows[3:]
+    accuracy = result.descriptions["accuracy"].label
+    assert rows[0][:6] == ["model", "calibration", "Brier score", "log loss", accuracy, "mean prediction"]
+    assert rows[0][-1] == "debiased squared CE"
+    assert rows[1][:2] == ["old", "miscalibrated"]
+    assert rows[1][6] == f"{result.models['old']['ece']:.4f}"
     assert "\n### old minus new\n" in source
     assert rows[3] == ["measure", "difference", "95 % CI", "main test: p"]
-    assert [row[0] for row in rows[4:6]] == ["debiased squared CE", "ECE"]
+    assert [row[0] for row in rows[4:6]] == ["Brier score", "log loss"]
     assert "| --- | ---: | ---: | ---: |" in source
 
 
@@ -289,8 +385,8 @@ def test_a_narrow_terminal_shows_what_does_not_fit_below(width: int) -> None:
     for name, values in found.models.items():
         standing = next(each for each in found.leaderboard if each.name == name)
         assert re.search(rf"^  {name} .*{standing.difference.low:.4f} to {standing.difference.high:.4f}", text, re.M)
-        for key in ("debiased_square", "nll"):
-            number = f"{values[key]:{'.6f' if key == found.decides else '.4f'}}"
+        for key in ("ece", "nll"):
+            number = f"{values[key]:.4f}"
             assert re.search(rf"^  {name} .*{re.escape(number)}", text, re.M), (name, key)
 
 

@@ -411,8 +411,8 @@ def test_a_model_that_is_better_is_said_to_be_so() -> None:
     )
     assert found.verdict()[1].startswith("true is better calibrated than noisy after Holm correction in 2 of 2")
     by_accuracy = decided({"noisy": noisy, "true": probs["a"]}, targets, sort_by="accuracy")
-    assert "true has a better accuracy than noisy in 2 of 2 questions: q00, q01" in by_accuracy.verdict()[0]
-    assert "\nAccuracy: noisy minus true\n" in str(by_accuracy)
+    assert "true has a better accuracy at 0.5 than noisy in 2 of 2 questions: q00, q01" in by_accuracy.verdict()[0]
+    assert "\nAccuracy at 0.5: noisy minus true\n" in str(by_accuracy)
 
 
 def test_of_many_questions_some_have_a_section() -> None:

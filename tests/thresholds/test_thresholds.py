@@ -259,7 +259,7 @@ def test_a_declared_largest_cluster_makes_betting_exact() -> None:
     assert 0 < larger.coverage <= exact.coverage
     none = certified(p, y, clusters=clusters, largest_cluster=500)
     assert (none.value, none.reason.rpartition(": ")[2]) == (
-        None, "even without an error, these rows would be too few for so large a cluster",
+        None, "these rows are too few for the largest possible cluster, even if no decision is wrong",
     )  # fmt: skip
     # One row a cluster, where more are possible.
     alone = certified(p, y, clusters=np.arange(2_700), largest_cluster=2)

@@ -58,7 +58,8 @@ _CALLS = (
     "report games.csv --score 1-lost --outcome won --where patient>10 --by month(day) --timezone Europe/Berlin {few}",
     "report games.csv --score rate --percent --outcome word --labels no,yes {few}",
     "report games.csv {event} --svg out.svg --markdown - {few}",
-    "report games.csv {event} --png out.png --quiet {few}",
+    "report games.csv {event} --png out.png --dpi 90 --quiet {few}",
+    "report games.csv {event} --by season --by whole --by-values --marginal --profile clinical --pdf out.pdf --json -",
     "report comma.csv {event} --decimal-comma --no-config {few}",
     "report games.csv --score nothing --outcome won",
     "report games.csv missing.csv {event} --keep-going {few}",
@@ -190,7 +191,7 @@ def _read(path: Path) -> Any:
     """Return the content of a file that the command wrote."""
     if path.suffix == ".json":
         return json.loads(path.read_text(encoding="utf-8"))
-    if path.suffix in (".cal", ".png", ".onnx", ".parquet"):
+    if path.suffix in (".cal", ".png", ".pdf", ".onnx", ".parquet"):
         return plain(path.read_bytes())
     return clean(path.read_text(encoding="utf-8"))
 

@@ -32,7 +32,7 @@ plot = Public("calibrant.plot")
 #: Functions that other cases call.
 _ELSEWHERE = {
     *("evaluate", "compare", "standardised_maximum", "noise_floor", "rows_to_prove", "recalibrate"),
-    *("certify_threshold", "certify_two_sided", "risk_coverage_curve", "area_under_risk_coverage"),
+    *("certify_threshold", "certify_two_sided", "risk_coverage_curve", "area_under_risk_coverage", "censoring_weights"),
 }
 
 #: What a function needs besides predictions.
@@ -184,6 +184,11 @@ def _inference() -> Cases:
         lambda: _walked(
             calibrant.multicalibration_error(*EVENT[::2], groups=GROUPS, clusters=CLUSTERS, n_resamples=30)
         ),
+    )
+    times, horizon = 2 + EVENT.probs.round(1), 2.5
+    yield (
+        "inference: censoring_weights",
+        lambda: [calibrant.censoring_weights(times, EVENT.targets, horizon=horizon, groups=g) for g in (None, GROUPS)],
     )
     values = (("classwise_calibration", CLASSES), ("reliability_diagram", EVENT), ("murphy_curve", EVENT))
     for name, data in values:

@@ -86,6 +86,11 @@ def main() -> None:
     help="Evaluate each class too (default: yes up to 10,000 classes, or below 500 classes in a sketch).",
 )
 @option("--ordered", is_flag=True, help="Read the classes as ordered levels, in the order of the columns.")
+@option(
+    "--marginal",
+    is_flag=True,
+    help="Make a group of each value of each column in --by. By default, groups are combinations of values.",
+)
 @shared.classes
 @shared.level
 @option(
@@ -93,6 +98,7 @@ def main() -> None:
     default=CommandOptions.profile,
     type=Among("name", lambda: import_module("calibrant.measures.profiles").PROFILES),
     help="The set of measures and figures: standard, clinical, forecast or all.",
+    common="The set of measures, such as clinical.",
 )
 @option(
     "--measures",
@@ -111,7 +117,8 @@ def main() -> None:
 @option(
     "--tolerance",
     type=ERROR,
-    help="The largest error without practical importance, such as 0.02, to compare the error with.",
+    help="The largest error without practical importance, such as 0.02.",
+    common="The largest error without practical importance.",
 )
 @option(
     "--tolerance-of",
@@ -148,6 +155,7 @@ def main() -> None:
     is_flag=True,
     help="Exit with status 3 on evidence of miscalibration. With --tolerance, exit with status 3 if the error is "
     "above the tolerance, and with status 4 if the result is inconclusive.",
+    common="Exit with status 3 on miscalibration.",
 )
 @click.pass_context
 def report(ctx: click.Context, /, **params: Any) -> None:
@@ -158,6 +166,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     \b
     calibrant report digits.parquet --html report.html
     calibrant report games.csv --score win_prob --outcome won --by season
+    calibrant report patients.csv --by sex --by ward --marginal --profile clinical
     calibrant report answers.parquet --cluster question_id
     calibrant report 'logs/*.parquet' --probs 'p_*' --where "split = 'test'"
     calibrant report model.npz --logits --tolerance 0.02 --gate
@@ -178,6 +187,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--scores",
     type=Listed("columns"),
     help="The models in one file, as columns or patterns such as 'p_*', separated by commas.",
+    common="The models in one file, such as old,new.",
 )
 @shared.score
 @option(
@@ -185,6 +195,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--target",
     type=COLUMN,
     help="The column of outcomes (0 or 1) or true classes, or SQL such as 'predicted = label'.",
+    common="The column of outcomes or true classes.",
 )
 @shared.probs
 @shared.targets
@@ -195,6 +206,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     help="The column that identifies a row, or a question, for every model, or the column of the ids in the file of "
     "--truth. By default, rows of files are matched by position (those of decision logs by id), and models in "
     "one file are not paired.",
+    common="The column that identifies a row in every file.",
 )
 @option(
     "--baseline",
@@ -207,7 +219,12 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     help="Whether .cal files share clusters or have independent rows (default: not known, and conservative).",
 )
 @shared.rows
-@option("--logits", is_flag=True, help="Read the numbers of all models as logits, not as probabilities.")
+@option(
+    "--logits",
+    is_flag=True,
+    help="Read the numbers of all models as logits, not as probabilities.",
+    common="Read the numbers as logits.",
+)
 @shared.numbers
 @shared.decisions
 @option(
@@ -221,6 +238,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     metavar="MEASURE",
     default=CommandOptions.sort_by,
     help="The measure that the leaderboard ranks the models by, such as nll, accuracy, auroc or debiased_square.",
+    common="The measure that ranks the models.",
 )
 @shared.one_event
 @shared.n_bins
@@ -231,6 +249,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--tolerance",
     type=ERROR,
     help="The largest acceptable increase of the ECE from the first model to another model, such as 0.01.",
+    common="The largest acceptable increase of the ECE.",
 )
 @option(
     "--fail-if",
@@ -245,6 +264,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     is_flag=True,
     help="Exit with status 3 if a model is worse than the first model. With --tolerance, exit with status 4 "
     "if the result is inconclusive.",
+    common="Exit with status 3 if a model is worse.",
 )
 @click.pass_context
 def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
@@ -284,10 +304,17 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     "--method",
     metavar="METHOD",
     default=CommandOptions.method,
-    help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift, clipped, histogram; or vector, "
-    "matrix.",
+    help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift (or intercept), clipped, "
+    "histogram; or vector, matrix.",
+    common="The kind of map, such as temperature.",
 )
-@option("--map", "map_path", type=OutputFile(".json"), help="Write the map, as JSON, if it helps.")
+@option(
+    "--map",
+    "map_path",
+    type=OutputFile(".json"),
+    help="Write the map, as JSON, if it helps.",
+    common="Write the map, as JSON, if it helps.",
+)
 @option(
     "--sql",
     "sql_path",
@@ -300,7 +327,12 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     type=OutputFile(".onnx"),
     help="Write the map as a model of ONNX, if it helps.",
 )
-@option("--anyway", is_flag=True, help="Write the map even without evidence that it helps.")
+@option(
+    "--anyway",
+    is_flag=True,
+    help="Write the map even without evidence that it helps.",
+    common="Write the map even without evidence.",
+)
 @option(
     "--prior",
     type=PRIOR,
@@ -349,7 +381,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     _run(ctx, options, loading.load, loading.recalibrate, lambda fix, _, **__: 0 if fix.proven else conditions.FAILED)
 
 
-@main.command(short_help="Certify the lowest score for automatic decisions.")
+@main.command(short_help="Certify a score threshold for automatic decisions.")
 @shared.predictions
 @shared.one_model
 @shared.one_event
@@ -358,18 +390,26 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     "--max-risk",
     type=RISK,
     help="The largest acceptable error rate of automatic decisions (default: 0.05).",
+    common="The largest acceptable error rate, such as 0.05.",
 )
 @option(
     "--yes-risk",
     type=RISK,
     help="The largest acceptable error rate of decisions 'yes', with --no-risk. Cases between are referred.",
+    common="The largest error rate of decisions 'yes'.",
 )
-@option("--no-risk", type=RISK, help="The largest acceptable error rate of decisions 'no'.")
+@option(
+    "--no-risk",
+    type=RISK,
+    help="The largest acceptable error rate of decisions 'no'.",
+    common="The largest error rate of decisions 'no'.",
+)
 @option(
     "--confidence",
     type=SHARE,
     default=CommandOptions.confidence,
     help="The probability that the error rate is as promised, and the level of intervals.",
+    common="The probability that the promise is kept.",
 )
 @option(
     "--method",
@@ -407,13 +447,13 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 @shared.outputs
 @click.pass_context
 def threshold(ctx: click.Context, /, **params: Any) -> None:
-    """Certify the lowest score for automatic decisions about the cases in FILE....
+    """Certify a score threshold for automatic decisions about the cases in FILE....
 
-    The error rate of automatic decisions is at most --max-risk, with the given confidence.
+    Decisions at this score or above are wrong at most as often as --max-risk says, with the given confidence.
 
     \b
     calibrant threshold answers.csv --score confidence --outcome correct
-    calibrant threshold claims.parquet --probs 'p_*' --cluster customer
+    calibrant threshold cases.parquet --probs 'p_*' --cluster customer
     calibrant threshold visits.csv --score risk --yes-risk 0.1 --no-risk 0.02
     calibrant threshold decisions.jsonl --max-risk 0.05 --gates thresholds.json
 
@@ -440,7 +480,11 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @shared.one_model
 @shared.one_event
 @shared.classes
-@option("--label", help="The name of the slice, such as 2026-W31 (default: the name of the first file).")
+@option(
+    "--label",
+    help="The name of the slice, such as 2026-W31 (default: the name of the first file).",
+    common="The name of the slice, such as 2026-W31.",
+)
 @option(
     "--groups",
     metavar="NAMES",
@@ -448,7 +492,12 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     help="All groups of --by, such as north,south, with rows or without (default: those of the first slice). Or the "
     "questions of a decision model; by default later ones are added.",
 )
-@option("--time", type=COLUMN, help="Make a slice of each period of this column of dates or times.")
+@option(
+    "--time",
+    type=COLUMN,
+    help="Make a slice of each period of this column of dates or times.",
+    common="Make a slice of each period of this column.",
+)
 @option(
     "--every",
     metavar="PERIOD",
@@ -460,12 +509,18 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     "--alpha",
     type=share(lambda alpha: 0 < alpha <= 0.5, "pass a probability above 0 and up to 0.5, such as 0.05 or 5%", "p"),
     help="The probability of an alarm without a drift, over all slices (default: 0.05).",
+    common="The probability of an alarm without a drift.",
 )
-@option("--tolerance", type=ERROR, help="An error without practical importance, such as 0.02.")
+@option(
+    "--tolerance",
+    type=ERROR,
+    help="The largest error of the probabilities without practical importance, such as 0.02.",
+    common="The largest error of the probabilities without practical importance.",
+)
 @option(
     "--tolerance-odds",
     type=real(lambda odds: odds > 1, "pass a factor above 1, such as 1.1", "factor"),
-    help="The same as a factor of the odds, such as 1.1.",
+    help="The tolerance as a factor of the odds, such as 1.1.",
 )
 @option("--max-weight", type=float, metavar="WEIGHT", help="A bound on the weights, if they are not whole numbers.")
 @option(
@@ -473,6 +528,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     "threshold_path",
     type=InputFile("path"),
     help="Watch the promise of this threshold too, the JSON of calibrant threshold.",
+    common="Watch the promise of this threshold too.",
 )
 @option(
     "--since-onset",
@@ -569,9 +625,17 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     ),
     help="The file to write: .csv, .parquet, .arrow or .feather.",
 )
-@option("--score", type=COLUMN, help="The column of the scores (default: the usual names).")
 @option(
-    "--probs", type=Listed("columns"), help="The probabilities of many classes, such as 'p_*', for a map of classes."
+    "--score",
+    type=COLUMN,
+    help="The column of the scores (default: the usual names).",
+    common="The column of the scores.",
+)
+@option(
+    "--probs",
+    type=Listed("columns"),
+    help="The probabilities of many classes, such as 'p_*', for a map of classes.",
+    common="The probabilities of many classes, such as 'p_*'.",
 )
 @option(
     "--name",
@@ -655,7 +719,12 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
     default=15,
     help="The number of bins, up to 1,000,000.",
 )
-@option("--level", type=SHARE, default=0.95, help="The share of samples below the printed upper value.")
+@option(
+    "--level",
+    type=SHARE,
+    default=0.95,
+    help="The share of samples in which a calibrated model stays below the printed upper value.",
+)
 @option("--n-resamples", type=POSITIVE, default=1000, help="The number of simulated data sets, 1 or more.")
 @option("--rng", type=NATURAL, default=0, help="The seed of the simulated data sets.")
 @shared.json

@@ -357,7 +357,7 @@ def _number(condition: Condition, part: Any) -> float:
 def _reason(condition: Condition, part: Any) -> str:
     """Return why a report or a group does not have the number of a condition."""
     if condition.measure == TEST:
-        return str(part.flag) if condition.of_groups else "there is no test"
+        return str(part.flag) if condition.of_groups else "a test is missing"
     estimate = part[condition.measure]
     return str(estimate.details.get("reason", estimate.method))
 

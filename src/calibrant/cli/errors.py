@@ -16,7 +16,7 @@ from calibrant.cli.options import CommandOptions
 from calibrant.cli.usage import command_line
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, meant, quoted
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
-from calibrant.errors.wording import Terms, reword
+from calibrant.errors.wording import SOFT_LABELS, Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
 from calibrant.files.column_options import Unnamed
 from calibrant.files.column_readings import best_pair, predicted_beside
@@ -45,6 +45,7 @@ _TERMS: Final = Terms(
     multilabel="--notion multilabel",
     ignore_index="pass --ignore-index {} to leave such rows out",
     class_names="--class-names",
+    soft_labels=SOFT_LABELS,
 )
 #: Faults of single targets: `_OfRows.for_labels` proposes options against them.
 _OF_TARGETS: Final = (Fault.OUTCOMES, Fault.CLASS_INDICES, Fault.LABEL_TYPE, Fault.LABEL_NAMES)
@@ -155,7 +156,7 @@ class _OfFiles:
         option, value = ("--probs", options.probs) if options.probs else ("--scores", options.scores)
         if not value or not os.path.isfile(value) or error.fault in (FileFault.UNREADABLE, FileFault.VALUE):
             return ""
-        other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the shell's other files
+        other_files = [name for name in options.files[1:] if name[:1] == value[0]]  # the other files
         common = os.path.commonprefix([value, *other_files])  # noqa: RUF071 - characters, as in a pattern
         prefix = common if other_files else re.sub(r"[^_]*$", "", value)
         return f"; {quoted(value)} is a file: if the shell expanded a pattern, quote it: {option} '{prefix}*'"
@@ -183,12 +184,14 @@ class _OfFiles:
             words = f"if a row counts {quoted(counts[1])} of {quoted(counts[2])} trials"
             typed = command_line(self.ctx, ("--events", counts[1], "--trials", counts[2]), ["--outcome"])
             return f"{words}, type: {typed}"
-        choice = _proposal(held, self.options)
+        choice = None if held.are_fractions else _proposal(held, self.options)
         if choice is None:
             seen = candidates_in(paths[0])
             pair = best_pair(seen, [score], seen.outcomes)
             if pair is not None and pair[1] != column:
                 return f"name the column that holds 0 and 1, such as: {self.typed('--outcome', pair[1])}"
+            if held.are_fractions:
+                return f"name the column that holds 0 and 1 with --outcome; {SOFT_LABELS}"
             predicted = predicted_beside(seen, column)
             if predicted is not None:
                 words = f"if {shown(predicted)} is the predicted label, and the event is a correct prediction"
@@ -297,6 +300,8 @@ class _OfRows(_OfFiles):
             return named or self._for_classes(error, columns, labels, are_names=are_names)
         if error.facts.mistake is Mistake.ONE_BASED:
             return f"the labels look 1-based; {self._for_events(['1', '2'])}"
+        if error.facts.mistake is Mistake.PROBABILITY_TARGETS:
+            return None
         return self._for_events(labels) if len(labels) == 2 and are_names else "save the outcomes as 0 and 1"
 
     def _for_name(self, facts: Facts, labels: Sequence[str]) -> str | None:
@@ -402,7 +407,21 @@ _UNKNOWN: Final = re.findall(
 
 
 #: Words for a game that nobody wins: neither the event nor its absence.
-_TIES: Final = ("0.5", "tie", "tied", "draw", "drawn", "push", "half", "remis", "unentschieden", "nul", "empate")
+_TIES: Final = (
+    "0.5",
+    "t",
+    "d",
+    "tie",
+    "tied",
+    "draw",
+    "drawn",
+    "push",
+    "half",
+    "remis",
+    "unentschieden",
+    "nul",
+    "empate",
+)
 
 
 def _listing(held: Held, labels: Sequence[str] = ()) -> str:
@@ -436,7 +455,7 @@ def _proposal(held: Held, options: CommandOptions) -> tuple[str, tuple[str, ...]
     by_word: dict[str, list[str]] = {}
     for text in held.present:
         by_word.setdefault(f"{float(text):g}" if _is_number(text) else text.strip().casefold(), []).append(text)
-    pair = _pair_among([word for word in by_word if word not in _TIES])
+    pair = _pair_among(list(by_word))
     if pair is not None:
         rest = [word for word in by_word if word not in pair]
         if all(word in (*_UNKNOWN, *_TIES) or (_is_number(word) and not _is_number(pair[1])) for word in rest):
@@ -480,17 +499,24 @@ def _of_pair(
     """Return how to name two labels, the event second, without the rows of unknown outcomes."""
     texts = [text for side in pair for text in side]
     where = _where(held.is_among(texts), options) if has_others or held.missing else ()
-    others = sum(held.counts.values()) - sum(held.counts[text] for text in texts)
-    ties = sum(count for text, count in held.counts.items() if text and text.strip().casefold() in _TIES)
-    what = "ties" if ties == others else "ties and rows of unknown outcome" if ties else "rows of unknown outcome"
-    left_out = f" and the {what} ({others:,}) are left out" if where else ""
-    words = f"if {shown(pair[1][0])} is the event{left_out}"
-    if ties:
-        words = f"for ties as a class of their own, pass the probabilities of all results with --probs; {words}"
+    start, left_out = _other_outcomes(held, texts)
+    words = f"{start}if {shown(pair[1][0])} is the event" + (left_out if where else "")
     if len(texts) == 2 and all(map(_is_label, texts)):
         return words, ("--labels", ",".join(text.removesuffix(".0") for text in texts), *where)
     event = held.equals(pair[1][0]) if len(pair[1]) == 1 else held.is_among(pair[1])
     return words, ("--outcome", event, *where)
+
+
+def _other_outcomes(held: Held, texts: Sequence[str]) -> tuple[str, str]:
+    """Return what else can be done about ties, and which rows are left out if two labels are kept."""
+    others = sum(held.counts.values()) - sum(held.counts[text] for text in texts)
+    rest = [text for text in held.present if text not in texts]
+    ties = sum(held.counts[text] for text in rest if text.strip().casefold() in _TIES)
+    if not ties:
+        return "", f" and the rows of unknown outcome ({others:,}) are left out"
+    what = "ties" if ties == others else "ties and rows of unknown outcome"
+    start = "for ties as a class of their own, pass the probabilities of all results with --probs; "
+    return start, f" and the {what} ({others:,}) are left out"
 
 
 def _where(condition: str, options: CommandOptions) -> tuple[str, str]:

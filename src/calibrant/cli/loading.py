@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
+import numpy as np
 
 from calibrant.cli import console, questions
 from calibrant.cli.options import ENGINES, CommandOptions, single_file
@@ -29,7 +33,7 @@ from calibrant.files.loaded import (
     FileSketch,
     FileSketches,
 )
-from calibrant.files.logs import is_log, models_of
+from calibrant.files.logs import is_log, models_of, patterns_of_folders
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
 from calibrant.files.reading import read_models, read_predictions
@@ -139,6 +143,14 @@ def load_models(
         option = "--paired" if options.paired else "--independent"
         msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
         raise click.UsageError(msg, ctx)
+    if len(paths) == len(models) and all(map(is_log, paths)) and (patterns := patterns_of_folders(paths)):
+        command = shlex.join(["calibrant", "compare", *patterns])
+        msg = (
+            f"{len(paths)} logs in {len(patterns)} folders are compared as {len(paths)} models, but the logs of a "
+            "folder are of different tasks; to compare the folders, quote one pattern for each folder, so that the "
+            f"shell does not expand it: {command}"
+        )
+        raise click.UsageError(msg, ctx)
     return _load_files(options, names, models, paths, step)
 
 
@@ -163,7 +175,7 @@ def _load_files(
 
 def _load_long(ctx: click.Context, options: CommandOptions, step: Progress) -> FileModels | FileSketches:
     """Read a file with the rows of all models: paired by keys, or without keys the sketch of each model."""
-    options = replace(options, by_values=True)
+    options = replace(options, by_values=True, by_models=True)
     if options.on:
         if options.paired is not None:
             option = "--paired" if options.paired else "--independent"
@@ -311,10 +323,35 @@ def evaluate(
         raise FileError(predictions.paths[0], problem, "leave --ordered out")
     # The choices of an evaluation log are not classes: the second choice of one question is not that of another.
     how["classwise"] = False if options.classwise is None and predictions.protocol else options.classwise
+    data = data_of(predictions, options)
+    if options.marginal:
+        data |= _marginal(predictions, options.by)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", re.escape(UNIT_LOGITS))  # among the doubts, with the name of the column
-        report: Report = evaluate_predictions(**data_of(predictions, options), **how)
+        report: Report = evaluate_predictions(**data, **how)
     return replace(report, omitted=dict(predictions.omitted))
+
+
+def _marginal(predictions: FilePredictions | FileSketch, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the groups of each column, from the combinations that were read: names of rows, or sketches."""
+    from calibrant.files.column_values import parted
+
+    if isinstance(predictions, FileSketch):
+        combined = predictions.sketch.groups
+        parts = {name: parted(name, len(columns)) for name in combined}
+        groups = {
+            column: {
+                value: reduce(add, (combined[name] for name in combined if parts[name][i] == value))
+                for value in dict.fromkeys(part[i] for part in parts.values())
+            }
+            for i, column in enumerate(columns)
+        }
+        return {"probs": reduce(add, combined.values()), "groups": groups}
+    if len(columns) == 1:
+        return {"groups": {columns[0]: predictions.groups}}
+    names, codes = np.unique(predictions.groups.astype(str), return_inverse=True)
+    values = np.array([parted(name, len(columns)) for name in names.tolist()], dtype=object)
+    return {"groups": {column: values[codes, i] for i, column in enumerate(columns)}}
 
 
 def recalibrate(
@@ -379,7 +416,7 @@ def shift_prior(predictions: FileRead, options: CommandOptions) -> PriorShift:
 def certify(
     predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
 ) -> ThresholdResult | QuestionThresholds:
-    """Return the certified threshold, those of both decisions, or those of the questions of a log."""
+    """Return the certified threshold, two thresholds for both decisions, or the thresholds of a log's questions."""
     from calibrant.thresholds import certify_threshold, certify_two_sided
 
     max_risk = _MAX_RISK if options.max_risk is None else options.max_risk

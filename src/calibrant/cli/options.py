@@ -51,7 +51,7 @@ ENGINES: Final = ("embedded", "spark")
 
 #: What is written, by the names of its options.
 OUTPUTS: Final = (
-    *("sketch", "json", "html", "markdown", "png", "svg"),
+    *("sketch", "json", "html", "markdown", "png", "svg", "pdf"),
     *("map", "sql", "onnx", "gates", "since_onset", "prometheus"),
 )
 
@@ -84,6 +84,7 @@ class CommandOptions(Options):
     notion: Notion | None = None
     classwise: bool | None = None
     ordered: bool = False
+    marginal: bool = False
     n_bins: int = 15
     ignore_index: int | None = None
     level: float = 0.95
@@ -105,6 +106,8 @@ class CommandOptions(Options):
     markdown_path: str | None = None
     png_path: str | None = None
     svg_path: str | None = None
+    pdf_path: str | None = None
+    dpi: int = 200
     quiet: bool = False
     all_measures: bool = False
     config: Configured | None = None
@@ -219,12 +222,16 @@ COLUMN: Final = ColumnName()
 exact = option("--exact", is_flag=True, help="Keep every row in memory. By default, large data become a sketch.")
 predictions = files("Name a file, such as predictions.csv.")
 score = option(
-    "--score", type=COLUMN, help="The column with the probability of one event, or SQL such as '1 - p_loss'."
+    "--score",
+    type=COLUMN,
+    help="The column with the probability of one event, or SQL such as '1 - p_loss'.",
+    common="The column with the probability of one event.",
 )
 probs = option(
     "--probs",
     type=Listed("columns"),
     help="The probabilities of many classes, as columns 'p_*', a column of lists, or an array.",
+    common="The probabilities of the classes, such as 'p_*'.",
 )
 targets = option(
     "--targets", "targets_file", type=InputFile(), help="The .npy file with the targets, if FILE is an .npy file."
@@ -242,6 +249,7 @@ rows = declared(
         type=COLUMN,
         multiple=True,
         help="Evaluate groups by a column, SQL, month(date) or week(date). The option may be repeated.",
+        common="Evaluate groups by a column. Repeatable.",
     ),
     option(
         "--by-values",
@@ -254,8 +262,14 @@ rows = declared(
         type=COLUMN,
         multiple=True,
         help="The column (or SQL) of clusters, such as patient. Rows of one cluster may be dependent.",
+        common="The column of clusters, such as patient.",
     ),
-    option("--where", metavar="SQL", help="Use only the rows that meet this SQL condition."),
+    option(
+        "--where",
+        metavar="SQL",
+        help="Use only the rows that meet this SQL condition.",
+        common="Use only the rows that meet this SQL condition.",
+    ),
     option(
         "--timezone",
         type=Among(
@@ -288,7 +302,7 @@ numbers = declared(
         help="Read --probs as odds, decimal (1.85) or american (-118), and normalise 1 / odds over the classes.",
     ),
     option("--events", type=COLUMN, help="The column of the number of events, if a row counts several, with --trials."),
-    option("--trials", type=COLUMN, help="The column of the number of trials of which --events counts the events."),
+    option("--trials", type=COLUMN, help="The column of the number of trials, with --events."),
     stored,
 )
 one_event = option(
@@ -325,8 +339,14 @@ json = option(
     type=OutputFile(),
     callback=_standard_output,
     help="Write every number as JSON to this file, or to standard output with -.",
+    common="Write every number as JSON; - is standard output.",
 )
-logits = option("--logits", is_flag=True, help="Read the numbers as logits, not as probabilities.")
+logits = option(
+    "--logits",
+    is_flag=True,
+    help="Read the numbers as logits, not as probabilities.",
+    common="Read the numbers as logits.",
+)
 #: The logs of decision models, in which columns have no names.
 decisions = declared(
     option("--question", help="Use this question alone, if FILE is the log of a decision model."),
@@ -342,9 +362,19 @@ decisions = declared(
 #: What the rows of one model are read from.
 one_model = declared(
     score,
-    option("--outcome", type=COLUMN, help="The column of outcomes, 0 or 1, or SQL such as 'predicted = label'."),
+    option(
+        "--outcome",
+        type=COLUMN,
+        help="The column of outcomes, 0 or 1, or SQL such as 'predicted = label'.",
+        common="The column of outcomes, 0 or 1.",
+    ),
     probs,
-    option("--target", type=COLUMN, help="The column of the true classes, as indices from 0 or as names."),
+    option(
+        "--target",
+        type=COLUMN,
+        help="The column of the true classes, as indices from 0 or as names.",
+        common="The column of the true classes.",
+    ),
     targets,
     rows,
     logits,
@@ -364,7 +394,13 @@ draws = declared(
 outputs = declared(
     option("--quiet", is_flag=True, help="Print only errors, warnings, and why a condition or gate failed."),
     json,
-    option("--html", "html_path", type=OutputFile(".html", ".htm"), help="Write the result as one HTML page."),
+    option(
+        "--html",
+        "html_path",
+        type=OutputFile(".html", ".htm"),
+        help="Write the result as one HTML page.",
+        common="Write the result as one HTML page.",
+    ),
     option("--title", help="The title of the HTML page (default: the file name)."),
     option("--date", help="A date or other text below the title of the HTML page."),
     option("--open", "open_page", is_flag=True, help="Open the HTML page in a browser."),
@@ -377,6 +413,13 @@ outputs = declared(
     ),
     option("--png", "png_path", type=OutputFile(".png"), help="Write the figure to this PNG file."),
     option("--svg", "svg_path", type=OutputFile(".svg"), help="Write the figure to this SVG file."),
+    option("--pdf", "pdf_path", type=OutputFile(".pdf"), help="Write the figure to this PDF file."),
+    option(
+        "--dpi",
+        type=whole(lambda dots: 30 <= dots <= 1200, "pass a number from 30 to 1200", name="n"),
+        default=CommandOptions.dpi,
+        help="The resolution of the PNG file, in dots per inch.",
+    ),
     option("--config", metavar="PATH", help="A file with options (default: calibrant.toml or pyproject.toml)."),
     option("--no-config", is_flag=True, expose_value=False, help="Do not read a file of options."),
 )
@@ -475,6 +518,8 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
             yield f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
     if options.ordered:
         yield from _of_ordered(options)
+    if options.marginal and not options.by:
+        yield "--marginal is about the columns of --by; pass --by too, such as --by sex --by ward --marginal"
     if options.engine == "spark":
         yield from _of_spark(options)
     elif options.master is not None:
@@ -688,10 +733,20 @@ def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
         typed = ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
         if typed and options.html_path is None and not options.open_page and not _is_faulty(ctx, "html_path"):
             yield f"--{option} sets the {option} of the HTML page; pass --html too"
+    typed = ctx.get_parameter_source("dpi") is ParameterSource.COMMANDLINE
+    if typed and options.png_path is None and not _is_faulty(ctx, "png_path", "dpi"):
+        vector = next((f"--{kind}" for kind in ("svg", "pdf") if getattr(options, f"{kind}_path") is not None), "")
+        why = f"{vector} writes lines, which have no resolution" if vector else "it is the resolution of a PNG file"
+        yield f"--dpi works only with --png, because {why}; pass --png too, or leave --dpi out"
     if options.by_values and not options.by:
         yield "--by-values works only with --by; pass --by too"
     if options.labels and options.class_names:
         yield "--labels and --class-names both name the classes; pass only one of the two options"
+    yield from _of_numbers(options)
+
+
+def _of_numbers(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of the options that say how numbers are written: as logits, per cents, odds or counts."""
     written = _given({"--logits": options.logits, "--percent": options.percent, "--odds": options.odds})
     if len(written) > 1:
         yield f"{' and '.join(written)} exclude each other; pass only one of them"

@@ -57,9 +57,14 @@ _ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 
 _PATIENCE: Final = 1.0  # seconds before a progress bar appears
 
-_DOTS: Final = 200  # of a picture, to the inch
 #: No date and no version in a picture, so that the same result gives the same bytes.
-_METADATA: Final[dict[str, dict[str, Any]]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+_METADATA: Final[dict[str, dict[str, Any]]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+#: The ids in an SVG follow from a salt. Journals want fonts of type 42 (TrueType) in a PDF.
+_STYLE: Final[dict[str, Any]] = {"svg.hashsalt": "calibrant", "pdf.fonttype": 42}
 
 
 def write(result: Result, predictions: FileRead, options: CommandOptions) -> None:
@@ -206,7 +211,7 @@ def _contents(
 
         return markdown.to_markdown(result._document(source, complete=options.all_measures), title=title).encode()
 
-    pictures = {kind: partial(_picture, result, kind) for kind in _METADATA}
+    pictures = {kind: partial(_picture, result, kind, options.dpi) for kind in _METADATA}
     return {"html": page, "markdown": markdown, **pictures}
 
 
@@ -228,11 +233,11 @@ def _described(result: Result, source: Source, options: CommandOptions) -> dict[
 
     curves = any((options.json_path, options.html_path, options.open_page))
     if isinstance(result, Report):
-        from calibrant.report import methods_text
+        from calibrant.report import methods_text, results_text
 
         summary = result.to_dict(curves=curves, groups=options.json_path is not None)
         texts = {"methods": methods_text.paragraph(result, source), "methods_brief": methods_text.brief(result, source)}
-        return summary | texts
+        return summary | texts | {"results": results_text.paragraph(result, source)}
     from calibrant.recalibration.question_recalibrations import QuestionRecalibrations
     from calibrant.recalibration.recalibrations import RecalibrationResult
 
@@ -414,8 +419,11 @@ def _text(document: Document, *, title: str, used: str = "") -> str:
     return terminal.to_terminal(document, title=title, used=used, style=style())
 
 
-def _picture(result: Result | Monitor, kind: str) -> bytes:
-    """Return the picture: of a report its diagram, or the worst classes; of models their diagrams, or a leaderboard."""
+def _picture(result: Result | Monitor, kind: str, dpi: int) -> bytes:
+    """Return the picture: of a report its diagram, the worst classes, or the forest of marginal subgroups.
+
+    Of models it is their diagrams, or a leaderboard.
+    """
     from calibrant import plot
     from calibrant.plot import canvas
     from calibrant.report.comparison import Comparison
@@ -427,14 +435,16 @@ def _picture(result: Result | Monitor, kind: str) -> bytes:
     from matplotlib import pyplot as plt
 
     picture = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "calibrant"}):  # the ids in the file follow from it
+    with matplotlib.rc_context(_STYLE):
         if isinstance(result, Comparison):
             axes: Any = (plot.compare if len(result.names) <= FEW else plot.leaderboard)(result)
+        elif isinstance(result, Report) and result.all_rows is not None:
+            axes = plot.groups(result, measure=next(iter(result.forests), "ece"))
         elif isinstance(result, Report) and result.diagram is None:
             axes = plot.classwise(result)[0]
         else:
             axes = cast("Report", result).plot()
-        axes.figure.savefig(picture, format=kind, dpi=_DOTS, metadata=_METADATA[kind])
+        axes.figure.savefig(picture, format=kind, dpi=dpi, metadata=_METADATA[kind])
         plt.close(axes.figure)
     return picture.getvalue()
 

@@ -33,7 +33,7 @@ def label(param: click.Parameter) -> str:
 
 
 class Checked(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
-    """Values of one of click's types without a problem; ``missing`` says what to pass if there is no value."""
+    """Values of one of click's types without a problem; ``missing`` says what to pass if a value is missing."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ def share_in(text: str) -> float:
         raise ValueError(text) from error
 
 
-class Share(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
+class Fraction(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
     """A share as a fraction, such as 0.05, or with a percent sign, such as 5%."""
 
     name = "float"
@@ -108,7 +108,7 @@ class Share(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic 
             self.fail(f"{quoted(str(value))} is not a number or a percentage", param, ctx)
 
 
-_SHARE: Final = Share()
+_SHARE: Final = Fraction()
 
 
 def share(is_valid: Callable[[float], bool], remedy: str, name: str = "float") -> Checked:

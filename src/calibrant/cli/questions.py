@@ -118,6 +118,11 @@ def _listed(log: DecisionLog) -> str:
     return ", ".join(list(log)[:_LISTED]) + f" and {len(log) - _LISTED:,} more" * (len(log) > _LISTED)
 
 
+def _unused_sheet(options: CommandOptions) -> str | None:
+    """Return the sheet that is named though no file is a workbook: logs are not, but their labels may be."""
+    return None if is_workbook(options.truth_path or "") else options.sheet
+
+
 def _check(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that a log of decisions does not take."""
     if options.time is not None:
@@ -141,7 +146,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         "--decimal-comma": options.decimal_comma,
         "--odds": options.odds,
         "--events": options.events,
-        "--sheet": options.sheet if not is_workbook(options.truth_path or "") else None,
+        "--sheet": _unused_sheet(options),
         "--sketch": options.sketch_path,
         "--exact": options.exact,
         "--keep-going": options.keep_going,
@@ -164,7 +169,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
     of_one: dict[str, Any] = {"--since-onset": options.since_onset_path}
     of_one |= {"--yes-risk": options.yes_risk is not None, "--no-risk": options.no_risk is not None}
     if not options.state_path:  # a monitor has pictures and a tolerance for all questions
-        of_one |= {"--png": options.png_path, "--svg": options.svg_path}
+        of_one |= {"--png": options.png_path, "--svg": options.svg_path, "--pdf": options.pdf_path}
         of_one |= {"--sql": options.sql_path, "--onnx": options.onnx_path}
     if not options.state_path and ctx.info_name != "compare":  # which asks these of every question
         of_one |= {"--fail-if": options.conditions, "--tolerance": options.tolerance is not None}

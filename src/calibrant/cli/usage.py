@@ -31,25 +31,28 @@ FAULTS: Final = "calibrant.faults"
 #: The key of the path of the file of options in a context's ``meta``; errors call the file so too.
 CONFIGURED_BY: Final = "the file of options"
 
-#: The sections of a command's help, each with the names of its options.
+#: The sections of a command's help, each with the names of its options. The first has those declared as common.
 SECTIONS: Final = {
     title: names.split()
     for title, names in {
-        "Common options": "scores score outcome probs target by clusters where on own_outcomes sort_by logits "
-        "html_path json_path tolerance gate profile method map_path anyway max_risk yes_risk no_risk confidence",
-        "Columns": "targets_file weight weights_are by_values baseline paired percent decimal_comma odds "
+        "Common options": "",
+        "Columns": "targets_file weight weights_are by_values baseline paired own_outcomes percent decimal_comma odds "
         "events trials encoding sheet labels class_names",
-        "Evaluation": "notion classwise ordered n_bins measures ignore_index timezone level n_resamples rng bands "
-        "tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error cost_of_referral",
+        "Evaluation": "notion classwise ordered marginal n_bins measures ignore_index timezone level n_resamples rng "
+        "bands tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error "
+        "cost_of_referral",
         "Decision models": "question truth_path truth_on yes stated each gates_path",
-        "Output": "all_measures quiet title date open_page markdown_path png_path svg_path sketch_path sql_path "
-        "onnx_path",
+        "Output": "all_measures quiet title date open_page markdown_path png_path svg_path pdf_path dpi "
+        "sketch_path sql_path onnx_path",
         "Many rows and files": "exact keep_going engine master",
         "Options from a file": "config no_config",
     }.items()
 }
 
 _MANY: Final = 10  # a command with so many options needs sections
+
+#: The key in a context's ``meta`` that says that the help lists all options.
+_ALL: Final = "calibrant.help_all"
 
 #: The names of options in other programs.
 _ELSEWHERE: Final = {
@@ -82,7 +85,14 @@ class Collecting(click.Parameter):
 
 
 class Option(Collecting, click.Option):
-    """An option whose errors are collected."""
+    """An option whose errors are collected.
+
+    ``common`` explains the option in one line; ``--help`` lists the options that have it, and ``--help-all`` every one.
+    """
+
+    def __init__(self, *names: Any, common: str = "", **declared: Any) -> None:
+        super().__init__(*names, **declared)
+        self.common = common
 
 
 class Argument(Collecting, click.Argument):
@@ -90,22 +100,55 @@ class Argument(Collecting, click.Argument):
 
 
 def together(ctx: click.Context, errors: Iterable[click.UsageError]) -> click.UsageError | None:
-    """Return one error for those of the parameters and others; None if there are none."""
+    """Return one error for the errors of parameters and others; None without errors."""
     distinct = list({error.format_message(): error for error in (*ctx.meta.get(FAULTS, ()), *errors)}.values())
     if len(distinct) > 1:
         return click.UsageError("; and ".join(error.format_message().removesuffix(".") for error in distinct), ctx)
     return distinct[0] if distinct else None
 
 
+def section_of(option: click.Option) -> str:
+    """Return the section of an option in the help."""
+    if isinstance(option, Option) and option.common:
+        return next(iter(SECTIONS))
+    return next((title for title, names in SECTIONS.items() if option.name in names), "Others")
+
+
+def _show_all(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """Print the help with all options, and end."""
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 class Command(click.Command):
-    """A command that proposes an option for a misspelt one, and has sections in its help."""
+    """A command that proposes an option for a misspelt one, and whose help is one screen or has sections."""
+
+    def __init__(self, *args: Any, **declared: Any) -> None:
+        super().__init__(*args, **declared)
+        number = sum(isinstance(param, click.Option) for param in self.params)
+        self._help_all = click.Option(
+            ["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_show_all,
+            help=f"Show all {number} options and exit.",
+        )
+        self._is_long = number >= _MANY
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, with the options that show help."""
+        params = super().get_params(ctx)
+        return [*params[:-1], self._help_all, *params[-1:]] if self._is_long else params
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, with the options of a file as the defaults; errors of single options wait in ``ctx.meta``."""
         try:
             if not ctx.resilient_parsing:
-                typed, helping = self._typed(ctx, args), self.get_help_option(ctx)
-                asks_for_help = helping is not None and typed.get(str(helping.name))
+                typed, helping = self._typed(ctx, args), [self.get_help_option(ctx), self._help_all]
+                asks_for_help = any(typed.get(str(option.name)) for option in helping if option is not None)
                 if not asks_for_help and any(param.name == "config" for param in self.params):
                     configure(ctx, typed)
             return super().parse_args(ctx, args)
@@ -156,25 +199,33 @@ class Command(click.Command):
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by section; all explanations are in one column."""
-        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        if len(options) < _MANY:
+        """Write the common options, or all by section; the explanations are in one column."""
+        if not self._is_long:
             super().format_options(ctx, formatter)
             return
+        is_brief, helping = _ALL not in ctx.meta, (self._help_all, self.get_help_option(ctx))
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Others")}
-        for option in options:
-            title = next((title for title, names in SECTIONS.items() if option.name in names), "Others")
-            head, words = option.get_help_record(ctx) or ("", "")
-            head = re.sub(r"(--\S+), --\S+", r"\1", head)  # the first of two names keeps the column narrow
-            if option.secondary_opts:
-                no = option.secondary_opts[0]
-                head = f"--[no-]{option.opts[0][2:]}" if no.startswith("--no-") else f"{option.opts[0]}/{no}"
-            sections[title].append((head, words))
+        for option in (param for param in self.get_params(ctx) if isinstance(param, click.Option)):
+            common = getattr(option, "common", "")
+            if is_brief and not common and option not in helping:
+                continue
+            title = next(iter(SECTIONS)) if is_brief else section_of(option)
+            head, words = _head_and_words(ctx, option)
+            sections[title].append((head, common if is_brief and common else words))
         width = min(max(len(head) for records in sections.values() for head, _ in records), 30)
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl([(head.ljust(width), words) for head, words in records])
+
+
+def _head_and_words(ctx: click.Context, option: click.Option) -> tuple[str, str]:
+    """Return an option with its value, and its explanation; the first of two names keeps the column narrow."""
+    head, words = option.get_help_record(ctx) or ("", "")
+    if not option.secondary_opts:
+        return re.sub(r"(--\S+), --\S+", r"\1", head), words
+    no = option.secondary_opts[0]
+    return f"--[no-]{option.opts[0][2:]}" if no.startswith("--no-") else f"{option.opts[0]}/{no}", words
 
 
 class Commands(click.Group):
@@ -265,7 +316,7 @@ def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[s
 
 
 def shell_word(text: str) -> str:
-    """Return a word of a command as a shell takes it; one with single quotes stands in double quotes."""
+    """Return a word as a command line takes it; one with single quotes stands in double quotes."""
     return f'"{text}"' if "'" in text and not re.search(r'["$`\\!]', text) else shlex.quote(text)
 
 
@@ -296,7 +347,7 @@ NAME: Final = "calibrant.toml"
 _PROJECT: Final = "pyproject.toml"
 _LARGEST: Final = 1_000_000  # bytes
 
-#: What only the command line does beside naming files: it chooses an engine and its host, and opens a page.
+#: What only the command line does, apart from naming files: it chooses an engine and its host, and opens a page.
 _TYPED_ONLY: Final = ("open_page", "engine", "master", "config", "no_config")
 
 #: Options that take SQL. DuckDB runs it behind locks; Spark has none, and could run programs.

@@ -83,7 +83,7 @@ def _loaded(
 
 
 def _are_years(ctx: click.Context, options: CommandOptions, column: str) -> bool:
-    """Whether a column holds years, whole numbers of four digits, each of which is a period."""
+    """Whether a column holds years, whole numbers of four digits: each year is a period."""
     path = expand(options.files)[0]
     numbers = [] if is_sketch_file(path) else [number_in(cell) for cell in first_values(path, column)]
     if not numbers or any(map(math.isnan, numbers)):

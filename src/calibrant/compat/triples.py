@@ -151,7 +151,7 @@ def compute_calibration(true_labels: Any, pred_labels: Any, confidences: Any, nu
 
 
 def compute_nll(probs: ArrayLike, labels: Any, eps: float = 1e-12) -> float:
-    r"""Return the negative log-likelihood: the mean of :math:`-\log(p_y + arepsilon)`, in nats.
+    r"""Return the negative log-likelihood: the mean of :math:`-\log(p_y + \varepsilon)`, in nats.
 
     With :math:`p_y` the probability of the true label. Lower is better. `calibrant.negative_log_likelihood` has no
     shift and is infinite where an outcome had probability 0.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         is_missing,
         meant,
         nearest,
+        one_of_these,
         quoted,
         renaming,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "is_missing",
     "meant",
     "nearest",
+    "one_of_these",
     "quoted",
     "renaming",
 ]

@@ -195,6 +195,11 @@ def meant(name: str, choices: Iterable[str]) -> str:
     return ""
 
 
+def one_of_these(name: str, choices: Iterable[str]) -> str:
+    """Return a hint for a message that lists the choices itself: ``did you mean 'x'?``, or to pass one of them."""
+    return meant(name, choices) or "pass one of these"
+
+
 def quoted(text: str) -> str:
     """Return a text of the user in quotes, unchanged: unlike in a repr, backslashes and quotes in it stay single."""
     mark = '"' if "'" in text and '"' not in text else "'"
@@ -205,7 +210,8 @@ def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:
     """Reject a value that is not one of ``choices``."""
     names = list(choices)
     if not (isinstance(value, str) and value in names):
-        raise InputError(argument, f"one of {', '.join(map(repr, names))}", repr(value), nearest(str(value), names))
+        expected = f"one of {', '.join(map(repr, names))}"
+        raise InputError(argument, expected, repr(value), one_of_these(str(value), names))
 
 
 # ---------------------------------------------------------------- what installs an extra
@@ -226,13 +232,16 @@ def package_command(package: str) -> str:
 
 
 def _pip() -> str:
-    """Return how to call the pip of this Python; the one that the shell finds may install elsewhere."""
+    """Return how to call the pip of this Python; another pip on the path may install elsewhere.
+
+    Only the path is searched: setuptools has a finder of its own that replaces distutils whenever pip is looked for.
+    """
     import shutil
-    from importlib.util import find_spec
+    from importlib.machinery import PathFinder
 
     pip = shutil.which("pip")
     is_ours = pip is not None and os.path.dirname(pip) == os.path.dirname(sys.executable)
-    return "pip" if is_ours or not find_spec("pip") else f"{_shell_quoted(sys.executable)} -m pip"
+    return "pip" if is_ours or not PathFinder.find_spec("pip") else f"{_shell_quoted(sys.executable)} -m pip"
 
 
 def _source() -> dict[str, Any]:
@@ -248,7 +257,7 @@ def _source() -> dict[str, Any]:
 
 
 def _requirement(extra: str, source: dict[str, Any]) -> str:
-    """Return the argument of ``pip install``, quoted for the shell."""
+    """Return the argument of ``pip install``, quoted for a command line."""
     from urllib.request import url2pathname
 
     url, plain = source.get("url", ""), f"calibrant[{extra}]"
@@ -265,5 +274,5 @@ def _requirement(extra: str, source: dict[str, Any]) -> str:
 
 
 def _shell_quoted(word: str) -> str:
-    """Return a word in the quotes of the system's shells."""
+    """Return a word in the quotes of the system's command line."""
     return f'"{word}"' if os.name == "nt" else shlex.quote(word)

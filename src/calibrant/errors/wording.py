@@ -18,6 +18,9 @@ from calibrant.runtime.dataclass import dataclass
 
 _NO_FACTS: Final = Facts()
 
+#: What to do about probabilities in the place of labels, for a surface without weights and clusters.
+SOFT_LABELS: Final = "for soft labels, see docs/soft-labels.md"
+
 #: What came in the place of a value.
 MISSING: Final = "a missing value"
 
@@ -37,6 +40,10 @@ class Terms:
     unsummed: str = ""
     ignore_index: str = "pass ignore_index={} to leave such rows out"
     class_names: str = "class_names"
+    soft_labels: str = (
+        "for soft labels, pass each row once per class, with the label as its weight and the row as its cluster (see "
+        "docs/soft-labels.md)"
+    )
     rows: str = ""  # the argument that a row is left out of, if not probs
 
     @property
@@ -51,6 +58,7 @@ NO_OPTIONS: Final = Terms(
     logits="turn them into probabilities first",
     multilabel="pass them to calibrant.evaluate with notion='multilabel'",
     ignore_index="leave such rows out",
+    soft_labels=SOFT_LABELS,
 )
 
 
@@ -193,7 +201,8 @@ def _of_label(facts: Facts, terms: Terms) -> str:
         case Mistake.COLUMN_LACKING:
             return f"check that {terms.probs} has a column for every class, or {ignored}"
         case Mistake.PROBABILITY_TARGETS:
-            return "the targets look like probabilities; pass the observed outcomes, as 0 and 1 or class indices"
+            observed = "pass the observed outcomes, as 0 and 1 or class indices"
+            return f"the targets look like probabilities: {observed}; {terms.soft_labels}"
         case Mistake.FRACTION:
             return f"{terms.filter}, or round the target if it should be an integer"
         case _ if not np.isfinite(facts.value):
@@ -219,7 +228,7 @@ def _of_one_hot(facts: Facts, terms: Terms) -> str:
         f"{targets}.reshape(-1)",
         Mistake.TRANSPOSED_BOTH: f"{probs} and {targets} look transposed: pass {probs}.T and {targets}.T",
         Mistake.PROBABILITY_TARGETS: "the targets look like probabilities: pass class indices (for smoothed "
-        f"labels, {targets}.argmax(axis=1))",
+        f"labels, {targets}.argmax(axis=1)); {terms.soft_labels}",
     }
     remedy = f"pass class indices, or {terms.multilabel} for several labels per row"
     return remedies[facts.mistake] if facts.mistake else remedy

@@ -112,7 +112,7 @@ def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
 
 
 def _schema(schema: Any, header: Sequence[str]) -> Any:
-    """Return the schema of columns and new ones, with the names of a file and what else it says of its columns."""
+    """Return the schema of columns and new ones, with the names and the other metadata of a file's columns."""
     arrow = load("pyarrow", "to write files")
     fields = [field.with_name(name) for field, name in zip(schema, header, strict=False)]
     return arrow.schema(

@@ -138,7 +138,7 @@ class _TableColumns:
         """Return the type of a column of single values."""
         kind = column.type.value_type if self._is_coded(column) else column.type
         if self._types.is_nested(kind):
-            problem = f"column {quoted(name)} holds lists, not names"
+            problem = f"column {quoted(name)} holds lists, not single values"
             raise self._error(problem, "name a column with one value for each row", column=name)
         return kind
 

@@ -42,6 +42,12 @@ def event_of(labels: Sequence[str], score: str = "") -> str | None:
     return event if usual in (None, event) else None
 
 
+def has_event(labels: Sequence[str]) -> bool:
+    """Whether two among several labels say that an event occurred, or did not: yes, no and unresolved."""
+    plain = {_plain(label) for label in labels}
+    return any(plain.issuperset(pair) for pair in EVENTS if pair[1].isalpha())
+
+
 def _usual_event(labels: Sequence[str]) -> str | None:
     if len(labels) != 2:
         return None

@@ -47,8 +47,7 @@ def cluster_hint(cells: Mapping[str, Sequence[Any]], errors: Errors | None = Non
     many, with few rows each, and the ``errors`` of their rows, where they are known, are not independent.
     """
     repeated = [name for name, values in cells.items() if is_repeated(values)]
-    texts = {name: [str(cell).strip() for cell in cells[name]] for name in repeated}
-    codes = {name: np.unique(texts[name], return_inverse=True)[1].reshape(-1) for name in parts_of_ids(repeated)}
+    codes = {name: _codes(cells[name]) for name in parts_of_ids(repeated)}
     alone = tuple((name,) for name in named_as_ids(repeated) if _are_things(codes[name], errors))
     parts = parts_of_ids(repeated)[:_PARTS]
     if alone or not parts:
@@ -58,10 +57,17 @@ def cluster_hint(cells: Mapping[str, Sequence[Any]], errors: Errors | None = Non
         return ()
     if errors is not None:
         errors = Errors(*(values[present] for values in errors))
-    finest = _finest({name: codes[name][present] for name in parts})
-    return (
-        (finest,) if finest and _are_things(_together({name: codes[name][present] for name in finest}), errors) else ()
-    )
+    known = {name: codes[name][present] for name in parts}
+    finest = _finest(known)
+    if not finest or not _are_things(_together({name: known[name] for name in finest}), errors):
+        return ()
+    return (finest,)
+
+
+def _codes(cells: Sequence[Any]) -> NDArray[np.intp]:
+    """Return the place of each row's label among the labels."""
+    codes: NDArray[np.intp] = np.unique([str(cell).strip() for cell in cells], return_inverse=True)[1].reshape(-1)
+    return codes
 
 
 def _are_things(codes: NDArray[np.intp], errors: Errors | None) -> bool:

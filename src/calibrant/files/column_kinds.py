@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations, permutations
+from itertools import permutations, product
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +25,7 @@ _CELLS: Final = 1_000_000
 _ROUNDING: Final = 2e-3  # of the sum of a row, which is 1
 _CLASSES: Final = 1000
 _MOST_ODDS: Final = 30  # classes
+_MOST_WHOLE: Final = 30  # columns whose pairs may be events and trials
 _SURE: Final = 10  # rows that show that a column follows the scores
 _TIES: Final = frozenset((0.0, 0.5, 1.0))
 _NUMBER: Final = re.compile(r"%?\s*[-+]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)\s*%?")
@@ -118,7 +119,7 @@ class Candidates:
             if name != score and len(numbers) and np.all(numbers >= 0) and np.all(numbers == np.floor(numbers))
         }
         found = []
-        for events, trials in permutations(wholes, 2):
+        for events, trials in permutations(wholes if len(wholes) <= _MOST_WHOLE else (), 2):
             k, n = wholes[events], wholes[trials]
             if np.all(k <= n) and np.any(k < n) and n.sum() >= 2 * len(n):
                 off = np.abs(k - n * self.numbers(score)).sum() / n.sum()
@@ -162,19 +163,22 @@ def first_look(
 
 
 def _numbers_in(cells: Sequence[Any], *, percent: bool) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Return the numbers in cells, NaN where there is none, and the options that say how they are written."""
-    numbers = np.array([number_in(cell) for cell in cells], dtype=np.float64)
+    """Return the numbers in cells, NaN for other cells, and the options that say how they are written."""
     texts = [cell.strip() for cell in cells if isinstance(cell, str) and not is_missing(cell)]
-    has_signs, has_commas = any("%" in text for text in texts), any("," in text for text in texts)
-    if has_signs or has_commas:
-        if not all(map(_NUMBER.fullmatch, texts)) or (has_commas and any("." in text for text in texts)):
-            return numbers, ()
+    signs = {sign for sign in "%,." if any(sign in text for text in texts)}
+    if {"%", ","}.isdisjoint(signs) or {",", "."} <= signs or not all(map(_NUMBER.fullmatch, texts)):
+        signs, plain = set(), cells
+    else:
         plain = [cell.strip("% \u00a0").replace(",", ".") if isinstance(cell, str) else cell for cell in cells]
-        numbers = np.array([number_in(cell) for cell in plain], dtype=np.float64)
-    present = numbers[~np.isnan(numbers)]
-    is_percent = has_signs or (percent and len(present) > 0 and present.min() >= 0 and RANKS < present.max() <= 100)
-    flags = ("--percent",) * bool(is_percent) + ("--decimal-comma",) * has_commas
+    numbers = np.array([number_in(cell) for cell in plain], dtype=np.float64)
+    is_percent = "%" in signs or (percent and _look_percent(numbers[~np.isnan(numbers)]))
+    flags = ("--percent",) * is_percent + ("--decimal-comma",) * ("," in signs)
     return numbers / 100 if is_percent else numbers, flags
+
+
+def _look_percent(numbers: NDArray[np.float64]) -> bool:
+    """Whether numbers lie from 0 to 100, and are more than ranks or deciles."""
+    return len(numbers) > 0 and bool(numbers.min() >= 0) and RANKS < float(numbers.max()) <= 100
 
 
 def _may_be_percent(name: str) -> bool:
@@ -186,21 +190,17 @@ def _may_be_percent(name: str) -> bool:
 def _odds(numbers: Mapping[str, NDArray[np.float64]]) -> dict[tuple[str, ...], str]:
     """Return the neighbours that are odds of all classes: the sum of 1 / odds is a little more than 1 in every row."""
     found: dict[tuple[str, ...], str] = {}
-    for form in FORMS:
-        shares = {name: implied(values, form) for name, values in numbers.items()}
-        names = [name for name, values in shares.items() if len(values) and not np.isnan(values).any()]
-        wholes = all(np.all(numbers[name] == np.floor(numbers[name])) for name in names)
-        if form == "decimal" and wholes:  # such as counts
-            continue
-        order = list(numbers)
-        for start, stop in combinations(range(len(names) + 1), 2):
+    names = list(numbers)
+    for form, start in product(FORMS, range(len(names))):
+        total: Any = 0.0
+        for stop in range(start + 1, min(start + _MOST_ODDS, len(names)) + 1):
+            total = total + implied(numbers[names[stop - 1]], form)
             some = tuple(names[start:stop])
-            are_neighbours = len(some) > 1 and order.index(some[-1]) - order.index(some[0]) == len(some) - 1
-            if not are_neighbours or len(some) > _MOST_ODDS:
-                continue
-            sums = np.sum([shares[name] for name in some], axis=0)
-            if _OVERROUND[0] <= sums.min() and sums.max() <= _OVERROUND[1] and sums.mean() >= 1:
-                found[some] = form
+            if not np.size(total) or not total.max() <= _OVERROUND[1]:  # also if a number is not odds
+                break
+            is_whole = all(np.all(numbers[name] == np.floor(numbers[name])) for name in some)
+            if stop > start + 1 and total.min() >= _OVERROUND[0] and total.mean() >= 1:
+                found |= {} if form == "decimal" and is_whole else {some: form}
     return found
 
 

@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -41,6 +41,7 @@ class Options:
     models: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     by_values: bool = False
+    by_models: bool = False  #: whether `by` names the model of each row
     on: tuple[str, ...] = ()
     on_questions: bool = False  #: whether logs that name the question of each row have it as the key
     clusters: tuple[str, ...] = ()
@@ -202,7 +203,8 @@ def are_logits(columns: Sequence[str]) -> bool:
 class NamedColumns:
     """The columns of a file that options name, or its arrays; errors about a name list them."""
 
-    def __init__(self, path: str, columns: tuple[str, ...], noun: str) -> None:
+    def __init__(self, path: str, columns: tuple[str, ...], noun: str, in_path: Collection[str] = ()) -> None:
+        self.in_path = in_path  #: the columns that only an option may name
         self.path = path
         self.columns = columns
         self.noun = noun
@@ -250,6 +252,11 @@ class NamedColumns:
             if text is not None and text not in self.columns:
                 parts = filter(None, map(str.strip, text.split(",")))
                 yield from ((option, name, not _is_glob(name)) for name in parts)
+
+    def free(self, taken: Collection[str | None]) -> list[str]:
+        """Return the columns that usual names may stand for: those of the file that no option names."""
+        others = {*taken, *self.in_path}
+        return [name for name in self.columns if name not in others]
 
     def one(self, option: str, name: str) -> str:
         """Return a column."""
@@ -301,8 +308,11 @@ class NamedColumns:
         for option, (names, suffixes) in classes.items():
             models[option] = names
             if first is not None and suffixes != classes[first][1]:
-                words = [", ".join(names) if names else "numbered" for names in (suffixes, classes[first][1])]
-                problem = f"--scores {quoted(option)} has the classes {words[0]}, but {quoted(first)} has {words[1]}"
+                words = [
+                    f"the classes {', '.join(names)}" if names else "numbered classes"
+                    for names in (suffixes, classes[first][1])
+                ]
+                problem = f"--scores {quoted(option)} has {words[0]}, but {quoted(first)} has {words[1]}"
                 raise FileError(self.path, problem, "name models of the same classes")
         return tuple(models.items()), None if first is None else classes[first][1]
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Final
 
 from calibrant.errors import quoted
-from calibrant.files.class_names import event_of, order_of, words_of
+from calibrant.files.class_names import event_of, has_event, order_of, words_of
 from calibrant.files.column_kinds import Candidates
 from calibrant.files.column_options import ColumnReading, Options
 from calibrant.files.column_words import LIKE_OUTCOMES, LIKE_SCORES, OF_A_PREDICTION, WORDS, has_word, role_of
@@ -50,20 +50,24 @@ class Readings:
 
     def readings(self) -> list[ColumnReading]:
         """Return the readings that names and values allow, each as the options that are not yet there."""
+        readings: dict[tuple[str, ...], ColumnReading] = {}
+        for reading in (self._left(each) for found in self._all() for each in self._with_event(found)):
+            if reading.words and not (reading.sql and reading.flags):  # an expression compares plain fractions
+                readings.setdefault(reading.words, reading)
+        return list(readings.values())
+
+    def _left(self, reading: ColumnReading) -> ColumnReading:
+        """Return a reading with the options that are not yet there, and how its numbers are written."""
         options, truth = self.options, self.options.outcome or self.options.target
         stated = {("--score", options.score), ("--probs", options.probs), ("--outcome", truth), ("--target", truth)}
         stated |= {("--score", name) for name in options.models}
         stated |= {("--odds", options.odds), ("--labels", ",".join(options.labels or ()))}
         given = {"--percent": options.percent, "--decimal-comma": options.decimal_comma}
-        readings: dict[tuple[str, ...], ColumnReading] = {}
-        for reading in (each for found in self._all() for each in self._with_event(found)):
-            pairs = list(zip(reading.options[::2], reading.options[1::2], strict=True))
-            named = [name for option, value in pairs if option in ("--score", "--probs") for name in value.split(",")]
-            flags = dict.fromkeys(flag for name in named for flag in self.seen.flags.get(name, ()) if not given[flag])
-            left = tuple(word for pair in pairs if pair not in stated for word in pair)
-            if not (reading.sql and flags):  # an expression compares plain fractions
-                readings.setdefault((*left, *flags), replace(reading, options=left, flags=tuple(flags)))
-        return [reading for left, reading in readings.items() if left]
+        pairs = list(zip(reading.options[::2], reading.options[1::2], strict=True))
+        named = [name for option, value in pairs if option in ("--score", "--probs") for name in value.split(",")]
+        flags = dict.fromkeys(flag for name in named for flag in self.seen.flags.get(name, ()) if not given[flag])
+        left = tuple(word for pair in pairs if pair not in stated for word in pair)
+        return replace(reading, options=left, flags=tuple(flags))
 
     def says_how(self, reading: ColumnReading) -> bool:
         """Whether a reading says how numbers are written, so that they are probabilities."""
@@ -82,8 +86,8 @@ class Readings:
         truths = self.truths if truth is None else [truth] * (truth in seen.cells)
         if options.score is not None:  # of an expression, the values are not known here
             return self.of_scores([options.score], truths) if options.score in seen.cells else []
-        if options.models:
-            return self.of_scores(list(options.models), truths)
+        if options.models:  # a pattern stands for several columns
+            return self.of_scores(list(options.models), truths) if seen.cells.keys() >= {*options.models} else []
         if options.probs is not None:
             return self._of_classes([name.strip() for name in options.probs.split(",")], truths)
         return (self._multilabel() if truth is None else []) or self._of_free(truths)
@@ -95,12 +99,17 @@ class Readings:
         wide = [table for table in tables if len(table) > 2]
         candidates = list(zip(self.seen.lists, strict=True)) or wide
         readings = [each for columns in candidates for each in self._of_classes(columns, truths)]
-        if readings or wide:
-            return readings
-        readings = [each for odds in self.seen.odds for each in self._of_classes(odds, truths)]
-        readings = readings or [each for pair in tables for each in self._of_complements(pair, truths)]
+        return readings if readings or wide else self._of_single(free, tables, truths)
+
+    def _of_single(
+        self, free: Sequence[str], pairs: Sequence[Sequence[str]], truths: Sequence[str]
+    ) -> list[ColumnReading]:
+        """Return the readings of an event and its complement, else of scores, else of odds, else of counts."""
+        readings = [each for pair in pairs for each in self._of_complements(pair, truths)]
         named = [name for name in free if LIKE_SCORES.search(name) or _alike(name, truths)]
-        return readings or self.of_scores(named or free, truths) or self._of_counts(named or free)
+        readings = readings or self.of_scores(named or free, truths)
+        readings = readings or [each for odds in self.seen.odds for each in self._of_classes(odds, truths)]
+        return readings or self._of_counts((named or free)[:LISTED])
 
     def _of_counts(self, scores: Sequence[str]) -> list[ColumnReading]:
         """Return the readings of scores of levels, next to the numbers of events and trials of each level."""
@@ -135,7 +144,7 @@ class Readings:
         return readings if any(sure) else [*of_right, *readings]
 
     def _fitting(self, scores: Sequence[str], truths: Sequence[str], predicted: Sequence[str]) -> list[str]:
-        """Return the truths that scores may be about: outcomes, two labels, or more labels and the predicted one.
+        """Return the truths that scores may be about: outcomes, two labels, or more with an event or the predicted one.
 
         Whether two other numbers than 0 and 1 are labels, the name of their column decides.
         """
@@ -147,6 +156,7 @@ class Readings:
             if name in outcomes
             or (len(of(name)) <= 2 and any(_is_named_so(score, name) for score in scores))
             or (len(scores) == 1 and several.intersection(of(name)))
+            or has_event(of(name))
         ]
 
     def _of_pair(self, score: str, truth: str, truths: Sequence[str], predicted: Sequence[str]) -> list[ColumnReading]:
@@ -158,7 +168,7 @@ class Readings:
         seen, is_named, labels = self.seen, _is_named_so(score, truth), self.seen.labels(truth)
         case = f"if {quoted(score)} is the probability of {quoted(truth)}"
         event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=is_named)
-        may_be_event = truth in seen.outcomes or len(labels) <= 2
+        may_be_event = truth in seen.outcomes or len(labels) <= 2 or has_event(labels)
         others = [name for name in truths if name != truth and seen.may_be_of(score, name)]
         named = [name for name in others if role_of(name) == "label"]
         rivals = [] if role_of(truth) == "true" or named else _best(seen, others, [score])
@@ -466,7 +476,7 @@ def _equals(name: str, label: str) -> str:
 
 
 def _spelled(other: str, event: str) -> tuple[str, ...]:
-    """Return the option that names two labels, the event second; none where it is named by itself."""
+    """Return the option that names two labels, the event second; empty if its name says it already."""
     return () if event in ("1", "true") else ("--labels", f"{other},{event}")
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import itertools
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import FileError, FileFault, quoted
+from calibrant.errors import FileError, FileFault, InputError, quoted
 from calibrant.files.column_options import ColumnSelection, Cuts, listed
 from calibrant.inputs.group_rows import group_name
 from calibrant.runtime.dataclass import dataclass
@@ -404,6 +407,38 @@ def joined(columns: Sequence[Column]) -> ValueWords:
         return np.nan if name != name or other != other else f"{name}{BETWEEN}{other}"
 
     return words[0] if len(words) == 1 else _crossed(quoted_names, join_names)
+
+
+def parted(name: str, number: int) -> tuple[str, ...]:
+    """Return the names of so many columns that `joined` has made one name of.
+
+    Raises
+    ------
+    InputError
+        If other names would give the same one.
+    """
+    if number == 1:
+        return (name,)
+    width, ways = len(BETWEEN), set()
+    places = [match.start() for match in re.finditer(f"(?={re.escape(BETWEEN)})", name)]  # which may overlap
+    for ends in itertools.combinations(places, number - 1):
+        parts = [name[a + width : b] for a, b in itertools.pairwise((-width, *ends, len(name)))]
+        plain = tuple(map(_unquoted, parts))
+        if list(map(_quoted, plain)) == parts and BETWEEN.join(parts) == name:
+            ways.add(plain)
+    if len(ways) != 1:
+        remedy = f"leave {BETWEEN!r} out of the names, or --marginal"
+        raise InputError("groups", f"names of {number} columns", f"{name!r}, which can be read in two ways", remedy)
+    return ways.pop()
+
+
+def _unquoted(part: str) -> str:
+    """Return the text that `_quoted` has put in quotes; any other text unchanged."""
+    if BETWEEN in part and part[0] in "'\"":
+        with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of escapes that are none
+            return str(ast.literal_eval(part))
+    return part
 
 
 def _quoted(name: Any) -> Any:

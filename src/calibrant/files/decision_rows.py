@@ -211,7 +211,7 @@ def _answer(value: Mapping[str, Any], kind: Kind) -> Answer | str:
 
 
 def _of_yes(value: Mapping[str, Any]) -> Any:
-    """Return the probability of yes of a predicate; None if there is none."""
+    """Return the probability of yes of a predicate; None if it is missing."""
     return value.get("probability") if value.get("noul") is None else value["noul"]
 
 
@@ -268,7 +268,7 @@ def _levels(
     """Return levels in their order, and the place of each by its key, its number and its text.
 
     A legend gives the number of each level, or the text of each number. Without one, numbers are in their order, and
-    other levels in the order of the answer. There are no levels if two have the same name.
+    other levels in the order of the answer. Levels are empty if two have the same name.
     """
     texts, numbers = dict[str, str](), {key: n for key in keys if (n := _number_in(key)) is not None}
     for key, value in legend:
@@ -794,7 +794,9 @@ class DecisionRows:
     def _check_labels(self) -> None:
         if isinstance(self._labels, Sequence) and len(self._labels) != self._n:
             problem = f"there are {len(self._labels):,} maps of labels and {self._n:,} rows"
-            raise self._fail(None, problem, "pass one map of labels for each row, or labels by the ids of the rows")
+            raise self._fail(
+                None, problem, "pass one map of labels for each row, or a map from the id of each row to its labels"
+            )
         if not self._labelled:
             remedy = "write a map 'labels' from the question to the right answer into each row, or pass labels"
             raise self._fail(None, "the log contains no labels", remedy)

@@ -140,7 +140,7 @@ def _labels(labels: Any, on: str) -> Mapping[str, Any] | list[Any] | None:
         return {str(name): _plain(each) for name, each in labels.items()}
     if isinstance(labels, Iterable):
         return [_plain(each) for each in labels]
-    remedy = "pass a file, labels by the ids of the rows, or a list of them"
+    remedy = "pass a file, a map from the id of each row to its labels, or a list with the labels of each row"
     raise InputError("labels", "a file, a mapping or a list", type(labels).__name__, remedy)
 
 
@@ -221,7 +221,7 @@ def _file_parts(path: str) -> Iterator[_Part]:
 
 
 def _no_table() -> None:
-    """Rows that are no table."""
+    """Rows that do not form a table."""
 
 
 def _table_of(batch: Any) -> Any:
@@ -263,7 +263,7 @@ def _together(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 def _parsed(lines: Sequence[str]) -> Any:
     """Return lines of JSON as a table; None if they are not alike, or not JSON.
 
-    The columns are those of some lines. With those of all lines, a table of options that differ between rows would
+    The columns come from some lines. With the columns of all lines, a table of options that differ between rows would
     have a column for each, and a cell for each of them in every row.
     """
     if find_spec("pyarrow") is None or len(lines) < _FEW:

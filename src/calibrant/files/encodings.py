@@ -70,7 +70,7 @@ def _opened(source: str, encoding: str | None = None) -> Any:
 
 
 def _wrong_line(source: str) -> tuple[int, bytes]:
-    """Return the number of the first line that is not UTF-8, and its bytes; an empty line if there is none."""
+    """Return the number of the first line that is not UTF-8, and its bytes; an empty line without one."""
     with _opened(source) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(_BYTES), b""), 1):
             try:

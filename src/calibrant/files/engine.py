@@ -63,8 +63,8 @@ _BYTES_OF_A_THREAD = 100_000_000
 #: Nothing is fetched from the network.
 SETTINGS = dict.fromkeys(("autoinstall_known_extensions", "autoload_known_extensions"), "false")
 
-#: What has pyarrow filter batches (until DuckDB 2.0), for which NaN is not above all numbers as it is for DuckDB, and
-#: what reads the least and the largest value of a column, from which writers leave NaN out.
+#: What has pyarrow filter batches (until DuckDB 2.0), although only DuckDB sorts NaN above all numbers, and what reads
+#: the least and the largest value of a column, where writers leave NaN out.
 _BY_STATISTICS = ("compressed_materialization", "filter_pushdown", "join_filter_pushdown", "statistics_propagation")
 
 #: What a column of a type of the engine holds, in words.
@@ -162,11 +162,12 @@ class FileTable(ABC):
         #: What a column of numbers, or of lists of them, is read as; where it is not known, it is 64-bit floats.
         self.dtypes: dict[str, np.dtype[Any]] = {}
         self.objects: tuple[str, ...] = ()  #: columns of objects of numbers; their keys are columns too
+        self.partitions: dict[str, str | None] = {}  #: the columns in the path, with their value
         self.expected: dict[str, str] = {}  #: what a column's cells should have been, where it is not numbers
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the file's own columns, as they stand in the file."""
+        """The names of the file's own columns, unchanged."""
         return self.columns
 
     @property
@@ -225,7 +226,6 @@ class EngineTable(FileTable):
         self.casts: dict[str, str] = {}
         self._sql: dict[str, str] = {}  # of the user's own, with its options
         self._paths: dict[str, str] = {}  # the columns within structs, and in the path, with their SQL
-        self.partitions: dict[str, str | None] = {}  #: the columns in the path, with their value
 
     def add_partitions(self) -> None:
         """Add the columns in the path to those of the file; a column of the file comes first."""
@@ -257,7 +257,7 @@ class EngineTable(FileTable):
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the file's own columns, as they stand in the file."""
+        """The names of the file's own columns, unchanged."""
         return tuple(name for name in self.columns if name not in self._paths)
 
     @abstractmethod

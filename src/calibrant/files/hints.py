@@ -63,6 +63,15 @@ class Held:
         """The values that are neither 0 nor 1."""
         return {text: count for text, count in self.counts.items() if text is None or number_in(text) not in (0, 1)}
 
+    @property
+    def are_fractions(self) -> bool:
+        """Whether the values are numbers in [0, 1], most of the rows with several numbers between 0 and 1."""
+        numbers = {text: number_in(text) for text in self.present}
+        if not self.is_number or not all(0 <= number <= 1 for number in numbers.values()):
+            return False
+        between = [self.counts[text] for text, number in numbers.items() if 0 < number < 1]  # one is a tie
+        return len(between) > 1 and 2 * sum(between) > sum(self.counts.values())
+
     def equals(self, text: str) -> str:
         """Return the condition that a row has a value."""
         return f"{self.spoken} = {self._literal(text)}"

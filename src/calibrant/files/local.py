@@ -97,7 +97,7 @@ def first_line(error: BaseException) -> str:
 @contextlib.contextmanager
 def reading(
     path: str,
-    remedy: str = "write the file again, because it is damaged or has the wrong ending",
+    remedy: str = "write the file again if it is damaged, or rename it if its name has the wrong ending",
     problem: str = "cannot be read",
 ) -> Iterator[None]:
     """Turn what a reader raises about a file into one line that names the file."""

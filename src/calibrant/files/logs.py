@@ -6,10 +6,12 @@ cannot tell is missing in the copy; it is an error only if the caller reads this
 
 from __future__ import annotations
 
+import glob
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final
 
 from calibrant.errors import FileError, FileFault, quoted
@@ -231,6 +233,31 @@ def check(path: str, options: Options) -> None:
         if name in log.missing and (options.where is None or name not in log.columns):
             row, why, remedy = log.missing[name]
             raise FileError(path, f"row {row:,}, column {quoted(name)}: {why}", remedy)
+
+
+def patterns_of_folders(paths: Sequence[str]) -> list[str]:
+    """Return a pattern for the logs of each folder, if folders look like models; empty if each log may be a model.
+
+    Folders do if there are several, and one of them has logs of several tasks, which no one would compare.
+    """
+    folders: dict[str, list[str]] = {}
+    tasks: dict[str, set[str]] = {}
+    for path in paths:
+        reader = _reader(path)
+        folder = os.path.dirname(path)
+        folders.setdefault(folder, []).append(os.path.basename(path))
+        tasks.setdefault(folder, set()).add("" if reader is None else reader[0].task)
+    if len(folders) < 2 or max(map(len, tasks.values())) < 2:
+        return []
+    return [os.path.join(folder, _pattern(names)) for folder, names in folders.items()]
+
+
+def _pattern(names: Sequence[str]) -> str:
+    """Return a pattern for these names."""
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    start = glob.escape("".join(letters[0] for letters in alike))
+    end = os.path.splitext(names[0])[1]
+    return names[0] if len(names) == 1 else f"{start}*{end}"
 
 
 def name_questions(paths: Sequence[str]) -> bool:

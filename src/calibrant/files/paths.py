@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import glob
 import gzip
+import json
 import os
 import shutil
 import stat
@@ -69,10 +70,28 @@ ADVICE = {
         ".tab",
     ): "rename the file to .csv if commas separate the columns, or to .tsv if tabs separate them",
     (".pt", ".pth", ".ckpt", ".safetensors"): "load the file yourself, and save its tensors as arrays with numpy.savez",
-    (".h5", ".hdf5", ".mat", ".rds", ".rdata", ".dta", ".sav", ".db", ".sqlite", ".duckdb"): (
-        "export the table from its program as CSV or Parquet"
-    ),
+    (".h5", ".hdf5", ".mat", ".db", ".sqlite", ".duckdb"): "export the table from its program as CSV or Parquet",
     (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar"): "unpack the file first",
+}
+#: What files of statistics programs are, and what writes a file that can be read, by their endings.
+FOREIGN = {
+    (".dta",): (
+        "is a Stata file",
+        "in Python, use pandas.read_stata({name}).to_parquet({parquet}), or in Stata, export delimited using {csv}",
+    ),
+    (".sav", ".zsav", ".por"): (
+        "is an SPSS file",
+        "in Python, use pandas.read_spss({name}).to_parquet({parquet}), or in SPSS, save the data as CSV",
+    ),
+    (".sas7bdat", ".xpt"): (
+        "is a SAS file",
+        "in Python, use pandas.read_sas({name}).to_parquet({parquet}), or in SAS, write CSV with PROC EXPORT",
+    ),
+    (".rds",): ("is an R file", "in R, use arrow::write_parquet(readRDS({name}), {parquet})"),
+    (".rdata", ".rda"): (
+        "is an R file",
+        "in R, use load({name}), and write the data frame with arrow::write_parquet(data, {parquet})",
+    ),
 }
 
 
@@ -88,12 +107,22 @@ def kind_of(path: str) -> str:
         return KINDS[ending]
     ending = os.path.splitext(name)[1]
     got = f"unknown ending {quoted(ending)}" if ending else "a name without an ending"
+    for endings, (problem, remedy) in FOREIGN.items():
+        if ending in endings:
+            raise FileError(path, problem, _filled(remedy, path), fault=FileFault.UNKNOWN_KIND)
     advice = next((words for endings, words in ADVICE.items() if ending in endings), None)
     advice = (
         advice
         or "pass a file that ends in .npz, .npy, .csv, .tsv, .xlsx, .parquet, .arrow, .feather, .eval, .json or .jsonl"
     )
     raise FileError(path, got, advice, fault=FileFault.UNKNOWN_KIND)
+
+
+def _filled(remedy: str, path: str) -> str:
+    """Return a remedy with the name of the file, and the names of new files, as texts of Python and R."""
+    stem = os.path.splitext(os.path.basename(path) if is_remote(path) else path)[0]
+    names = {"name": path, "parquet": f"{stem}.parquet", "csv": f"{stem}.csv"}
+    return remedy.format(**{key: json.dumps(name, ensure_ascii=False) for key, name in names.items()})
 
 
 def expand(patterns: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ types them or others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -29,12 +29,14 @@ from calibrant.files.column_words import USUAL, Usual, role_of
 # ---------------------------------------------------------------- columns by options and usual names
 
 
-def select(path: str, columns: Sequence[str], options: Options, noun: str = "column") -> ColumnSelection:
-    """Decide which columns (or arrays) of a file to read, by their names.
+def select(
+    path: str, columns: Sequence[str], options: Options, noun: str = "column", in_path: Collection[str] = ()
+) -> ColumnSelection:
+    """Decide which columns (or arrays) of a file to read, by their names; those ``in_path`` by options alone.
 
     It raises `FileError` where a named column is missing, or none or several have a usual name.
     """
-    finder = NamedColumns(path, tuple(columns), noun)
+    finder = NamedColumns(path, tuple(columns), noun, in_path)
     finder.check(options)
     weights = None if options.weight is None else finder.one("--weight", options.weight)
     weights = weights if options.trials is None else finder.one("--trials", options.trials)
@@ -98,7 +100,7 @@ def select_probs(
 
 def _usual_probs(finder: NamedColumns, taken: set[str | None]) -> tuple[tuple[str, ...], str]:
     """Return the columns of probabilities, and their name or their pattern."""
-    free, usual = [name for name in finder.columns if name not in taken], USUAL["probs"]
+    free, usual = finder.free(taken), USUAL["probs"]
     option = "--score" if finder.noun == "column" else "--probs"
     found: list[tuple[tuple[str, ...], str, str]] = [
         ((name,), option, name) for name in free if name.lower() in usual.names
@@ -117,7 +119,7 @@ def _usual_targets(
     finder: NamedColumns, taken: set[str | None], one_event: bool, groups: Sequence[str]
 ) -> tuple[str, ...]:
     usual, noun = USUAL["targets"], finder.noun
-    found = [name for name in finder.columns if name not in taken and name.lower() in usual.names]
+    found = [name for name in finder.free(taken) if name.lower() in usual.names]
     option = "--outcome" if one_event and noun == "column" else "--target"
     named = next((name for name in groups if name.lower() in usual.names), None)
     if not found and named is not None:
@@ -146,7 +148,12 @@ _CHOOSE: Final = "choose the meaning of the columns"
 
 
 def find(
-    path: str, columns: Sequence[str], options: Options, first_cells: FirstCells, noun: str = "column"
+    path: str,
+    columns: Sequence[str],
+    options: Options,
+    first_cells: FirstCells,
+    noun: str = "column",
+    in_path: Collection[str] = (),
 ) -> ColumnSelection:
     """Decide which columns (or arrays) of a file to read; ``first_cells`` returns the first rows at most, by column.
 
@@ -154,7 +161,7 @@ def find(
     several readings.
     """
     try:
-        selection = select(path, columns, options, noun)
+        selection = select(path, columns, options, noun, in_path)
     except Unnamed as error:
         if error.options:
             raise
@@ -166,7 +173,8 @@ def find(
         if readings:
             raise _asking(path, error.problem, found.in_words(readings), readings, noun) from None
         remedy = found.unmatched()
-        raise Unnamed(path, error.problem, remedy) if remedy else error from None
+        listing = NamedColumns(path, tuple(columns), noun).listing
+        raise Unnamed(path, error.problem, f"{remedy}; {listing}") if remedy else error from None
     if _is_doubtful(selection, columns, options):
         _check_meaning(path, selection, first_look(columns, first_cells, FEW, percent=options.percent), options)
     return selection

@@ -205,7 +205,7 @@ def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[
     """Return the scores of a column."""
     arrow = load("pyarrow", "to write files")
     try:
-        if arrow.types.is_run_end_encoded(scores.type):  # from which Arrow does not cast
+        if arrow.types.is_run_end_encoded(scores.type):  # Arrow does not cast these
             scores = load("pyarrow.compute", "to read runs").run_end_decode(scores)
         numbers = scores.cast(arrow.float64())
     except arrow.ArrowException as error:  # a text that is not a number, or a type that has none

@@ -42,6 +42,8 @@ _NO_OPTIONS = Options()
 #: Characters of a column's name or expression: the engine's time grows with the square of the parts of a path.
 _LONGEST_NAME = 5_000
 
+_TABLES = ("csv", "json", "parquet", "arrow")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileSource:
@@ -195,7 +197,7 @@ def open_sources(
         notes=notes,
         omitted=omitted,
         where=options.where,
-        repeated=_repeated_columns(sources[0]),
+        repeated=_repeated_columns(sources[0], options),
     )
 
 
@@ -224,20 +226,24 @@ def _check_options(path: str, kind: str, options: Options, targets_file: str | N
         raise FileError(
             path, "contains its own targets, but --targets names another file", "use --targets only with .npy files"
         )
-    if options.decimal_comma and kind not in ("csv", "json"):
-        raise FileError(
-            path, f"--decimal-comma is for text files, but a .{kind} file contains numbers", "leave --decimal-comma out"
-        )
     if options.encoding is not None and not is_text(located(path)):
         raise FileError(path, "--encoding is for text files, but the file is not one", "leave --encoding out")
     if options.sheet is not None and not is_workbook(original(path)):
         raise FileError(path, "--sheet is for workbooks (.xlsx), but the file is not one", "leave --sheet out")
-    if kind in ("npy", "npz") and (options.odds or options.events):
-        option = "--odds" if options.odds else "--events"
-        raise FileError(path, f"{option} is for tables, but a .{kind} file has arrays", "save the columns of a table")
-    if options.where is not None and kind in ("npy", "npz"):
-        problem = f"--where is not available for .{kind} files"
-        raise FileError(path, problem, "filter the arrays before you save them")
+    for option, value, kinds, problem, remedy in (
+        (
+            "--decimal-comma",
+            options.decimal_comma,
+            ("csv", "json"),
+            "is for text files, but a .{} file contains numbers",
+            "leave --decimal-comma out",
+        ),
+        ("--odds", options.odds, _TABLES, "is for tables, but a .{} file has arrays", "save a table"),
+        ("--events", options.events, _TABLES, "is for tables, but a .{} file has arrays", "save a table"),
+        ("--where", options.where, _TABLES, "is not available for .{} files", "filter the arrays before you save them"),
+    ):
+        if value and kind not in kinds:
+            raise FileError(path, f"{option} {problem.format(kind)}", remedy)
 
 
 def _check_array_options(path: str, options: Options) -> None:
@@ -309,7 +315,7 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> FileSou
     names_probs = options.score is not None or options.probs is not None or bool(options.models)
     if objects and not names_probs:
         _check_objects(table, options)
-    return _from_table(table, find(table.path, table.columns, options, table.head))
+    return _from_table(table, find(table.path, table.columns, options, table.head, in_path=table.partitions))
 
 
 def _check_objects(table: FileTable, options: Options) -> None:
@@ -342,15 +348,19 @@ def table_of(
         text.comma = options.decimal_comma
         return text
     stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
+    return stored if where is None and _is_plain(stored, options) else FilteredTable(stored, where, engines)
+
+
+def _is_plain(stored: StoredTable, options: Options) -> bool:
+    """Whether options name columns of a file alone: no SQL, nothing within structs, and nothing in its path."""
     sql = filter(None, (*options.by, *options.clusters, options.outcome, options.score))
-    plain = where is None and all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
+    plain = all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
     names_probs = options.score is not None or options.probs is not None or bool(options.models)
     of_structs = any(name in asked for name in stored.structs for asked in options.columns)
-    plain = plain and not of_structs and (names_probs or not stored.structs)
-    if partitions := partitions_of(path):  # such a column, or a name that may be meant for one
+    if partitions := partitions_of(stored.path):  # such a column, or a name that may be meant for one
         unknown = (name for name in options.columns if name not in stored.columns)
         plain = plain and not any(name in partitions or re.fullmatch(r"\w+", name) for name in unknown)
-    return stored if plain else FilteredTable(stored, where, engines)
+    return plain and not of_structs and (names_probs or not stored.structs)
 
 
 # ---------------------------------------------------------------- looks at a file, for hints
@@ -383,11 +393,11 @@ def _names_in(path: str) -> tuple[str, ...]:
     return log_columns(path) or tuple(dotted(first_object(path)))
 
 
-def _repeated_columns(source: FileSource) -> tuple[tuple[str, ...], ...]:
+def _repeated_columns(source: FileSource, options: Options) -> tuple[tuple[str, ...], ...]:
     """Return the columns of a file that name things with several rows each, for a hint: patients, questions, games.
 
-    Columns that name them together are one entry. The file is looked at when it is opened: once it is read, it may be
-    replaced.
+    Columns that name them together are one entry. The errors of the rows count, except where several models answer a
+    question. The file is looked at when it is opened: once it is read, it may be replaced.
     """
     selection, table = source.selection, source.table
     taken = {*selection.probs, *selection.targets, *selection.keys, *selection.groups, selection.weights}
@@ -396,7 +406,11 @@ def _repeated_columns(source: FileSource) -> tuple[tuple[str, ...], ...]:
             table = FilteredTable(table, None)  # which has the columns within structs too
         columns = array_names(source.path) if table is None else table.readable
         names = tuple(name for name in parts_of_ids(columns) if name not in taken)
-        pair = (*selection.probs[:1], *selection.targets) if _is_of_one_event(selection, columns) else ()
+        pair = (
+            (*selection.probs[:1], *selection.targets)
+            if _is_of_one_event(selection, columns) and not options.by_models
+            else ()
+        )
         asked = (*names, *pair)
         cells = {} if not names else first_rows(source.path, ROWS, asked) if table is None else table.head(ROWS, asked)
     except CalibrantError:  # reading the file says what is wrong

@@ -135,7 +135,7 @@ def engine_path(path: str) -> str:
 
 
 def where_option(condition: str, where: str | None = None) -> str:
-    """Return a ``--where`` to type into a shell, joined to the condition that is in force."""
+    """Return a ``--where`` to type on a command line, joined to the condition that is in force."""
     if where is not None:
         condition = f"({where}) AND {condition}"
     if re.search(r'["$`\\!]', condition):

@@ -1,6 +1,6 @@
 """CSV and JSON lines: every cell that is read is checked, none is guessed.
 
-DuckDB reads them, and pyarrow a CSV of which only numbers are used, as long as it meets nothing else: it is faster, but
+DuckDB reads them, and pyarrow a CSV if only its numbers are used, as long as it meets nothing else: it is faster, but
 takes texts that DuckDB refuses, and has no casts of dates and lists, and none that gives null instead of an error.
 
 Two habits of DuckDB 1.5 and 2.0 shape the SQL. A CSV column declared as an integer rounds ``0.5`` to ``1`` without a
@@ -318,7 +318,7 @@ def _fields(path: str, between: str) -> list[str]:
 def _counts(name: str, number: str) -> dict[str, str]:
     """Return the SQL that counts a column's cells of each kind; ``number`` is that of a cell as a number."""
     cell = f"trim({identifier(name)})"
-    other = f"CASE WHEN isfinite({number}) THEN NULL ELSE {cell} END"  # numbers are no times, and casts take long
+    other = f"CASE WHEN isfinite({number}) THEN NULL ELSE {cell} END"  # numbers are not times, and casts take long
     zoned = f"regexp_matches({other}, ':.*[-+A-Za-z]')"
     return {
         TRUTH: f"count(*) FILTER (lower({cell}) IN ('true', 'false'))",
@@ -506,10 +506,13 @@ class JsonTable(EngineTable):
         self._paths = {name: sql for name, (sql, _) in inner.items()}
         types |= {name: str(kind) for name, (_, kind) in inner.items()}
         self.columns = tuple(types)
+        return types | self._types_in_path()
+
+    def _types_in_path(self) -> dict[str, str]:
+        """Return the types of the columns in the path, which become columns too."""
         self.add_partitions()
         with self.connection() as connection:
-            kinds = {name: connection.sql(f"SELECT {self._paths[name]}").types[0] for name in self.partitions}
-        return types | {name: str(kind) for name, kind in kinds.items()}
+            return {name: str(connection.sql(f"SELECT {self._paths[name]}").types[0]) for name in self.partitions}
 
     def _keys(self) -> str:
         """Return the SQL of the keys of all rows, one more than are read at most."""

@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.errors import InputError, nearest
 from calibrant.errors.faults import Facts, Fault, Mistake, Place, Suspicion
 from calibrant.errors.mistakes import of_large, of_score
-from calibrant.errors.wording import expected_labels, expected_sum, number
+from calibrant.errors.wording import SOFT_LABELS, expected_labels, expected_sum, number
 from calibrant.frames import rows
 from calibrant.frames.columns import FILTER, Columns, Frame, LazyFrame
 from calibrant.frames.grid_sums import fetch, parts
@@ -165,7 +165,7 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
         if value == columns.n_classes:
             mistake, remedy = Mistake.ONE_BASED, f"subtract 1 if the labels are 1-based, or {remedy}"
     elif 0 < value < 1:
-        mistake, remedy = Mistake.PROBABILITY_TARGETS, "pass outcomes, not probabilities"
+        mistake, remedy = Mistake.PROBABILITY_TARGETS, f"pass outcomes, not probabilities; {SOFT_LABELS}"
     else:
         remedy = "map the outcomes to 0 and 1 in the frame, or pass probs=[...] for classes"
     suspicion = None if mistake is None else Suspicion(mistake)

@@ -119,7 +119,7 @@ def t_cal_test(
         "statistics": dict(zip(scales.n_bins, map(float, statistics), strict=True)),
         "n_resamples": int(n_resamples),
     }
-    value, law = float(statistics[best]), "drawn from the scores" if rows.clusters is None else "of replicates"
+    value, law = float(statistics[best]), "drawn from the scores" if rows.clusters is None else "of resamples"
     return rows.result(value, p_value(replicates, value), f"adaptive T-Cal, law {law}", **details)
 
 

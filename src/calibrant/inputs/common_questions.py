@@ -146,7 +146,7 @@ def _places(logs: Sequence[NamedLog]) -> tuple[int, list[NDArray[np.int64]]]:
 
 
 def _check_ids(logs: Sequence[NamedLog]) -> None:
-    """Reject logs of which only some have ids, and logs without ids that differ in their number of rows."""
+    """Reject logs if only some have ids, and logs without ids that differ in their number of rows."""
     first = logs[0]
     for each in logs:
         if bool(each.log.ids) != bool(first.log.ids):

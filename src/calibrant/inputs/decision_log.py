@@ -239,7 +239,7 @@ class DecisionLog(Mapping[str, Question]):
         return replace(self, questions=questions, groups=())
 
     def __repr__(self) -> str:
-        names = ", ".join(list(self.questions)[:_SHOWN]) + ", ..." * (len(self) > _SHOWN)
+        names = ", ".join(quoted(name)[1:-1] for name in [*self.questions][:_SHOWN]) + ", ..." * (len(self) > _SHOWN)
         return f"<DecisionLog: {self.n:,} rows, {len(self):,} questions: {names}>"
 
 

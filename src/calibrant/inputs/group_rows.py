@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,9 +45,22 @@ def as_groups(
         `MOST_GROUPS` groups.
     """
     check_index("groups", groups, predictions.index)
+    evaluated = predictions.evaluated
+    held = [(name, rows, rows[evaluated[rows]]) for name, rows in named_rows(groups, predictions.n)]
+    return [(name, rows if complete else own) for name, rows, own in held if len(own)]
+
+
+def named_rows(groups: ArrayLike, n: int) -> list[tuple[str, NDArray[np.intp]]]:
+    """Return the name of each group of n rows and the indices of its rows, also of a category without rows.
+
+    Raises
+    ------
+    InputError
+        As `as_groups`.
+    """
     names, group_of_row, size = _ordered(groups) or _sorted(groups)
-    if len(group_of_row) != predictions.n:
-        expected = f"{predictions.n} names, one for each prediction"
+    if len(group_of_row) != n:
+        expected = f"{n} names, one for each prediction"
         raise InputError("groups", expected, f"shape {size}", "pass the column with the group of each row")
     if (group_of_row < 0).any():
         place = Place(int(np.argmax(group_of_row < 0)))
@@ -54,14 +68,48 @@ def as_groups(
     if len(names) > MOST_GROUPS:
         remedy = "pass a column with fewer groups, or pass a column of patients or questions as clusters"
         raise InputError("groups", f"at most {MOST_GROUPS:,} different names", f"{len(names):,}", remedy)
-    evaluated = predictions.evaluated
-    rows = np.arange(predictions.n) if complete else np.flatnonzero(evaluated)
-    order = np.argsort(group_of_row[rows], kind="stable")
-    places = np.split(rows[order], np.cumsum(np.bincount(group_of_row[rows], minlength=len(names)))[:-1])
-    held = np.bincount(group_of_row[evaluated], minlength=len(names)) > 0
-    return [
-        (group_name(name), rows_of_group) for name, rows_of_group, some in zip(names, places, held, strict=True) if some
+    order = np.argsort(group_of_row, kind="stable")
+    places = np.split(order, np.cumsum(np.bincount(group_of_row, minlength=len(names)))[:-1])
+    return [(group_name(name), rows) for name, rows in zip(names, places, strict=True)]
+
+
+class Subgroup(NamedTuple):
+    """The rows with one value of a column."""
+
+    name: str
+    column: str
+    rows: NDArray[np.intp]
+
+
+def as_subgroups(columns: Mapping[str, ArrayLike], predictions: Predictions) -> list[Subgroup]:
+    """Return the groups of each column, one column after the other; a row is in one group of each column.
+
+    Raises
+    ------
+    InputError
+        As `as_groups`, for no column, and for two groups with the same name.
+    """
+    subgroups = [
+        Subgroup(subgroup_name(column, name), str(column), rows)
+        for column, groups in columns.items()
+        for name, rows in as_groups(groups, predictions, complete=True)
     ]
+    check_subgroups([subgroup.name for subgroup in subgroups])
+    return subgroups
+
+
+def check_subgroups(names: Sequence[str]) -> None:
+    """Reject no subgroups, and subgroups with the same name."""
+    if not names:
+        raise InputError("groups", "at least one column", "an empty mapping", "pass {'column': names of the rows}")
+    if len(set(names)) < len(names):
+        name = next(name for i, name in enumerate(names) if name in names[:i])
+        raise InputError("groups", "columns whose groups differ in name", f"{name!r} twice", "rename a column")
+
+
+def subgroup_name(column: object, value: str) -> str:
+    """Return the name of the group with a value of a column."""
+    return f"{column}: {value}"
 
 
 #: What a name with an order of its own begins with: a number, also of an interval; or a date, a month or a week.
@@ -94,9 +142,11 @@ def natural_order(names: Sequence[str]) -> list[int] | None:
     return sorted(range(len(names)), key=numbers.__getitem__) if len(numbers) == len(names) else None
 
 
-def in_order(groups: Sequence[Named], rank: Callable[[Named], Any]) -> tuple[Named, ...]:
+def in_order(
+    groups: Sequence[Named], rank: Callable[[Named], Any], name_of: Callable[[Named], str] = attrgetter("name")
+) -> tuple[Named, ...]:
     """Return groups in the order of their names if these are numbers or dates, otherwise by their rank."""
-    places = natural_order([group.name for group in groups])
+    places = natural_order(list(map(name_of, groups)))
     return tuple(sorted(groups, key=rank) if places is None else (groups[place] for place in places))
 
 

@@ -1,6 +1,6 @@
 """Run Triton's kernels on a batch: read it once, and add it to the states of a metric.
 
-`tensors` does the same by torch operations, where there is no Triton. Only `tensors` imports this module, when a tensor
+`tensors` does the same by torch operations, if Triton is missing. Only `tensors` imports this module, when a tensor
 on a GPU has come.
 """
 
@@ -38,7 +38,7 @@ _ENTRIES: Final = 2048  # of a block of rows of many classes: more do not fit in
 _THREADS: Final = 128  # rows of a block of few classes
 _NARROW: Final = 400  # up to so many classes a thread reads a row
 _WAVES: Final = 16  # programs for each multiprocessor
-_COPIES: Final = 32  # of the slots of a grid, for many rows, of which many may be tied
+_COPIES: Final = 32  # of the slots of a grid, for many rows with many ties
 _MANY_ROWS: Final = 1 << 20
 _KEPT: Final = 1 << 20  # integers of a workspace that is kept for the next batch
 
@@ -75,7 +75,7 @@ class DeviceBatch(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """The power of 2 by which scores become integers, of which n fit into 62 bits."""
+        """The power of 2 that turns scores into integers, so that n of them fit into 62 bits."""
         return float(2.0 ** (62 - self.address[0].bit_length()))
 
     def empty(self, *shape: int, double: Any = torch.float64, single: Any = torch.float32) -> Tensor:
@@ -169,7 +169,7 @@ def _launch(
 
 
 class Adding(NamedTuple):
-    """What a batch is added to, beside the states by their names.
+    """What a batch is added to, in addition to the states by their names.
 
     Attributes
     ----------

@@ -80,7 +80,7 @@ class TensorReading:
 
     ``targets`` and ``evaluated`` are (n,), for multilabel (n, C) as ``probs``, which is (n, 1) for one event.
     ``log_p_target`` is the log probability of each target, in the shape of the targets. ``faults`` counts rows by
-    `FAULTS`. ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `PRECISION` and `WIDTH`. Of classes there are
+    `FAULTS`. ``seen`` describes the batch by `PROBABILITIES`, `LOGITS`, `PRECISION` and `WIDTH`. Classes have
     ``rows``, the ``values`` (N, C, ...), and whether these are logits.
     """
 
@@ -122,7 +122,7 @@ def wide(device: torch.device) -> torch.dtype:
 
 @cache
 def kernels_on(device: torch.device) -> ModuleType | None:
-    """Return the module of Triton's kernels; None where they do not run, of which a warning gives the reason once."""
+    """Return the module of Triton's kernels; None where they do not run; a warning then gives the reason once."""
     if device.type != "cuda":
         return None
     try:

@@ -13,7 +13,7 @@ from typing import Final
 import triton
 import triton.language as tl
 
-#: How many numbers `rows_kernel` counts beside bins: faults of four kinds, rows that are evaluated, rows of logits that
+#: How many numbers `rows_kernel` counts, without bins: faults of four kinds, evaluated rows, rows of logits that
 #: could be probabilities, right rows, infinite losses.
 N_COUNTED: Final = 8
 

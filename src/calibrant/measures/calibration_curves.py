@@ -89,7 +89,7 @@ def isotonic_curve(
 def _refits(design: SamplingDesign, resampling: Resampling) -> Float64s:
     """Return isotonic fits at the shown cells, (B, M), to outcomes drawn around the fit x.
 
-    Those of independent rows occur with the rate x; those of clusters are n x + sum_h Z_h (y_h - n_h x).
+    Events of independent rows occur with the rate x; events of clusters are n x + sum_h Z_h (y_h - n_h x).
     """
     cells, shown = design.cells, design.coarse(design.fine.of(shown_cells))
     fit = dispatch.isotonic_fits(cells.counts, cells.positives[None])[0]

@@ -6,7 +6,7 @@ import copyreg
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from calibrant.errors import InputError, nearest
+from calibrant.errors import InputError, nearest, one_of_these
 from calibrant.measures.binned.classwise import CLASSWISE_ECE, thresholded_adaptive_calibration_error
 from calibrant.measures.binned.ece import ACE, ECE, gaussian_debiased_calibration_error
 from calibrant.measures.binned.mce import MCE
@@ -161,7 +161,7 @@ def _profile(argument: str, name: Any) -> Profile:
         return PROFILES[name]
     lists = argument == "measures"
     names = (*PROFILES, *BY_NAME) if lists else tuple(PROFILES)
-    remedy = f"pass measures=['{name}'] for one measure" if name in BY_NAME else nearest(str(name), names)
+    remedy = f"pass measures=['{name}'] for one measure" if name in BY_NAME else one_of_these(str(name), names)
     expected = f"one of {', '.join(map(repr, PROFILES))}" + ", or a list" * lists
     raise InputError(argument, expected, repr(name), remedy)
 

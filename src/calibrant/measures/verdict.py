@@ -109,7 +109,7 @@ class Verdict:
         return statistic
 
     def result(self, data: Sums, replicates: Float64s | None, sample: Sample = UNKNOWN) -> TestResult:
-        """Return the test of the data, with the p-value by the ``replicates`` of the statistic, (B,), if any.
+        """Return the test of the data, with the p-value by the statistic of simulated data sets, (B,), if any.
 
         The ``sample`` has a warning about the data, and what ends the method.
         """

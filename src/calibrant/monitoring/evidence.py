@@ -104,7 +104,7 @@ WEIGHTS: Final = np.array([tilt.weight for tilt in TILTS])
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The errors that are no drift: probabilities within ``points`` of the score, or odds within a factor ``odds``."""
+    """Errors that are not a drift: probabilities within ``points`` of the score, or odds within a factor ``odds``."""
 
     points: float = 0.0
     odds: float = 1.0

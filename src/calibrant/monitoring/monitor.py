@@ -77,9 +77,10 @@ class Monitor(Shown):
     alpha : float, default 0.05
         The probability of a false alarm, over all slices together, in (0, 0.5].
     tolerance : float, optional
-        An error of the probabilities without practical importance, such as 0.02: no evidence is gathered within it.
+        The largest error of the probabilities without practical importance, such as 0.02. Errors up to the tolerance
+        are not evidence against the scores.
     tolerance_odds : float, optional
-        The same as a factor of the odds, such as 1.1; for rare events. Only one of both.
+        The tolerance as a factor of the odds, such as 1.1, for rare events. Pass only one of the two tolerances.
     max_weight : float, optional
         A bound on the weight of every row, known before the outcomes, for weights that are not whole numbers.
     threshold : Threshold or dict, optional
@@ -98,7 +99,7 @@ class Monitor(Shown):
         min(1, 1 / E), valid at any time.
     impossible : tuple of float
         The weight of the events with a score of 0, and that of the non-events with a score of 1. One of them refutes
-        calibration: E is infinite. With ``tolerance`` there are none.
+        calibration: E is infinite. With ``tolerance``, no outcome is impossible.
 
     Notes
     -----
@@ -238,7 +239,7 @@ class Monitor(Shown):
         """Return the label of a slice, which was not used."""
         name = self._next_label() if label is None else str(label)
         if name in self.labels:
-            remedy = "give late rows a label of their own, such as " + repr(f"{name}, late")
+            remedy = f"pass a new label; for late rows of this slice, pass for example {f'{name}, late'!r}"
             raise InputError("label", "a label that was not used", repr(name), remedy)
         return name
 

@@ -21,8 +21,8 @@ from calibrant.render.blocks import (
     Source,
     Table,
 )
-from calibrant.render.figure import Axis, Band, Figure, Mark, Polyline, Rule
-from calibrant.render.line_figures import evidence_figure, slices_axis, tips_along
+from calibrant.render.figure import Axis, Band, Figure, Mark, Polyline, Rule, power_text
+from calibrant.render.line_figures import evidence_cut, evidence_figure, slices_axis, tips_along
 from calibrant.render.words import (
     amount,
     capital,
@@ -290,7 +290,7 @@ def _evidence(history: History) -> Iterator[Sentence]:
 
 
 def _drift(history: History) -> Iterator[Sentence]:
-    """Yield since when, how large and of which kind; without an alarm the mean difference over all slices."""
+    """Yield the onset, the size and the kind of a drift; without an alarm the mean difference over all slices."""
     drift = history.drift_of_rows
     if drift is not None:
         size = _size(drift.difference, drift.low, drift.high, history)
@@ -474,6 +474,9 @@ def _evidence_figure(history: History) -> Figure:
     excluded = " The line leaves out impossible outcomes." * bool(history.impossible)
     bound = bound_text(history.alpha)
     line = f"The line is the evidence E after each slice. An alarm is raised from {bound} on.{excluded}"
+    cut = evidence_cut(history.alpha)
+    if max(log_evidence) > cut:
+        line += f" Larger evidence than {power_text(cut)} is cut: a diamond marks it, and the table has its value."
     figure = evidence_figure(
         labels,
         log_evidence,

@@ -1,4 +1,4 @@
-"""What a monitor keeps of each slice, and what it says of a drift."""
+"""What a monitor keeps of each slice, and how it describes a drift."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Slice:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Group:
-    """What is known of one group: its evidence, its sums, and whether it was ever flagged.
+    """The state of one group: its evidence, its sums, and whether it was ever flagged.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """What an alarm says: since when, how large, of which kind, and what suffices.
+    """What an alarm says: the onset, the size and the kind of the drift, and what suffices.
 
     Attributes
     ----------

@@ -95,7 +95,7 @@ def decode(data: bytes, source: str) -> dict[str, Any]:
 
     The content is JSON with finite numbers, unique keys and valid text, and nothing more is known about it: whoever
     forged a state has also computed its checksum. The cost is linear in the size: two to three times its memory for a
-    real state, at most 26 times for a forged one of many tiny values, of which a state has no more than 1,000,000.
+    real state, at most 26 times for a forged one of many tiny values. A state has no more than 1,000,000 of them.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def _tail(body: bytes | memoryview) -> bytes:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Return the content of a state's file; None if there is no such file.
+    """Return the content of a state's file; None if the file does not exist.
 
     Raises
     ------
@@ -243,7 +243,7 @@ else:
 def locked(path: str | os.PathLike[str], *, wait: float = 10.0) -> Iterator[None]:
     """Keep other processes and threads from updating a state: read, change and write it inside this context.
 
-    The lock is on the file ``.NAME.lock`` beside the state, which stays there and is empty. The system releases the
+    The lock is on the file ``.NAME.lock`` next to the state, which stays there and is empty. The system releases the
     lock when the process ends, also when it is killed. A second lock by the same thread waits as any other.
 
     Parameters

@@ -254,6 +254,8 @@ class _Pen(NamedTuple):
         limit = _ROW if all(len(name.parts) == 1 for name in names.values()) else _PAIR
         texts = [_text(name, limit) for name in names.values()]
         ax.set_yticks(list(names), texts, fontsize="small" if len(names) > _MANY else None)
+        for text, name in zip(ax.get_yticklabels(), names.values(), strict=True):
+            text.set_fontweight("bold" if name.heading else "normal")
         ax.tick_params(axis="y", length=0)
         ax.grid(visible=True, axis="x", color=canvas.FAINT, alpha=0.25, linewidth=0.8)
         if axis.scale == "log":
@@ -269,7 +271,7 @@ def _id_of(word: str, value: float = math.nan) -> str:
 
 
 def _on(axis: Axis, values: Numbers) -> Any:
-    """Return what is drawn of values on an axis."""
+    """Return what an axis shows of values."""
     return np.exp(np.minimum(values, _MOST)) if axis.scale == "logs" else values
 
 

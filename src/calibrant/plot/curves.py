@@ -344,7 +344,7 @@ def evidence(
     """Draw the evidence against calibration after each slice on a logarithmic scale, with the alarm.
 
     With groups it is the evidence of all rows together. The alarm uses the mean of this evidence and of the mean
-    evidence of the groups. Larger evidence than 1e90 is drawn as 1e90.
+    evidence of the groups. Larger evidence than 1e12 is drawn as 1e12, with a diamond.
 
     Parameters
     ----------

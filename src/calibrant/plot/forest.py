@@ -13,6 +13,7 @@ from calibrant.plot import artists, canvas
 from calibrant.plot.canvas import PlottableComparison, PlottableReport
 from calibrant.render.row_figures import (
     GroupEstimates,
+    all_rows_of,
     differences_figure,
     estimates_in,
     groups_figure,
@@ -46,6 +47,9 @@ def groups(
     Of a measure that the profile shows for every group (``report.forests``) the value of calibrated scores is a dashed
     line, and the axis names the heterogeneity: I², the share of the variation between groups that is more than sampling
     error, and the p-value of Cochran's test.
+
+    Marginal subgroups (a mapping as ``groups`` of `calibrant.evaluate`) are in one figure: below the name of each
+    column its groups, and at the end all rows.
 
     Parameters
     ----------
@@ -91,8 +95,9 @@ def groups(
     shown, forest = _in_order(report, order, estimates), report.forests.get(measure)
     label = "ECE" if measure == _ECE else report.descriptions[measure].label
     parts = [estimates[group.name] for group in shown]
-    figure = groups_figure(label, shown, parts, measure, label, report.level, forest=forest)
-    axes = canvas.axes_for(ax, (5.6, 1.5 + 0.27 * len(shown)))
+    of_all = all_rows_of(report.all_rows, report.estimates, measure)
+    figure = groups_figure(label, shown, parts, measure, label, report.level, forest=forest, of_all=of_all)
+    axes = canvas.axes_for(ax, (5.6, 1.5 + 0.27 * len(figure.y.names)))
     artists.draw(axes, figure)
     if legend:
         canvas.legend_below(axes, most=2)
@@ -131,7 +136,8 @@ def _in_order(report: PlottableReport, order: str, estimates: Mapping[str, Estim
         key = keys[order](group)
         return math.inf if math.isnan(key) else key
 
-    return sorted(report.groups, key=rank)
+    columns = list(dict.fromkeys(group.column for group in report.groups))  # of marginal subgroups, each alone
+    return sorted(report.groups, key=lambda group: (columns.index(group.column), rank(group)))
 
 
 def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any = None) -> Any:
@@ -172,7 +178,7 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
     >>> comparison = calibrant.compare({"old": [0.1, 0.4, 0.7, 0.9], "new": [0.2, 0.3, 0.9, 0.8]}, [0, 0, 1, 1])
     >>> panels = cp.differences(comparison)
     >>> [panel.get_yticklabels()[0].get_text() for panel in panels][1:]
-    ['ECE', 'accuracy', 'Brier score', 'log loss']
+    ['ECE', 'accuracy at 0.5', 'Brier score', 'log loss']
     >>> panels[-1].get_xlabel()
     'old − new'
     """
@@ -220,7 +226,7 @@ def leaderboard(comparison: PlottableComparison, *, legend: bool = True, ax: Axe
 
     Notes
     -----
-    Words replace a value that is infinite. Of more than 25 models the names are smaller.
+    Words replace a value that is infinite. With more than 25 models, the names are smaller.
 
     Examples
     --------

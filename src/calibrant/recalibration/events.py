@@ -365,7 +365,7 @@ def _as_after(
     """Return the report on recalibrated rows, with what is known better.
 
     The loss that proves is the loss before, or of clipped scores, less the gain, with the certified error ``bound``;
-    where it is above 0 no bound is known of the others. Measures of the order are ``known``.
+    where it is above 0 the others have no known bound. Measures of the order are ``known``.
     """
     estimates = dict(not_below_floor(after).estimates)
     if bound != 0:

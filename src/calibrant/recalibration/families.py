@@ -93,7 +93,7 @@ class Family:
     aliases : tuple of str
         Other names for the same.
     nearly_unchanged : bool
-        Whether this is no change, towards which "auto" shrinks the others.
+        Whether this leaves the scores unchanged, so that "auto" shrinks the others towards it.
     keeps_order : bool
         Whether higher scores become higher. "auto" does not shrink a map that loses the order.
     """
@@ -208,7 +208,7 @@ def _constant(rows: FitRows) -> Fit:
 IDENTITY: Final = Family("identity", "the unchanged scores", _identity, nearly_unchanged=True)
 CLIPPED: Final = Family("clipped", "the unchanged scores, but for 0 and 1", _clipped, nearly_unchanged=True)
 COX: Final = Family("cox", "a line in log-odds", methodcaller("of", _cox), ("platt", "sigmoid", "logistic"))
-SHIFT: Final = Family("shift", "a shift of the log-odds", _shift, ("intercept",))
+SHIFT: Final = Family("shift", "a shift of the log-odds (intercept update)", _shift, ("intercept",))
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 BETA: Final = Family("beta", "beta calibration", _beta)
 ISOTONIC: Final = Family("isotonic", "isotonic regression, shrunken to a line in log-odds", _isotonic)
@@ -233,7 +233,7 @@ def names_of(families: Sequence[Family]) -> dict[str, Family]:
 class _Logistic(NamedTuple):
     """The likelihood of a constant, if there is one, and of factors of columns, added to an offset.
 
-    Sums over rows are in their order, which is that of their scores, and not those of a library of linear algebra.
+    Sums over rows are in the order of their scores, and do not use a library of linear algebra.
     """
 
     counts: Float64s

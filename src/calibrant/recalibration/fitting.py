@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, overload
 
-from calibrant.errors import InputError, nearest
+from calibrant.errors import InputError, one_of_these
 from calibrant.inputs.decision_log import DecisionLog, Question, check_no_other
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import WeightsAre
@@ -94,7 +94,7 @@ def recalibrate(
     - ``cox`` (``platt``, ``sigmoid``, ``logistic``): s(a + b z), b > 0
     - ``beta``: s(c + a log p - b log(1 - p)), a and b at least 0
     - ``isotonic``: lines in log-odds between the blocks of the isotonic fit, each pulled towards the ``cox`` line
-    - ``temperature`` (``ts``): s(b z); ``shift``: s(a + z)
+    - ``temperature`` (``ts``): s(b z); ``shift`` (``intercept``): s(a + z)
     - ``clipped``: p, but for scores of 0 and 1, which are moved
     - ``constant``: the observed frequency of all rows, for every score; the order of the scores is lost
     - ``histogram``: the observed frequency of 15 bins with equally many rows; it does not keep the order of the scores
@@ -273,7 +273,7 @@ def _family(method: object, families: Sequence[Family], *, sketch: bool = False)
     if isinstance(method, str) and method in named:
         return named[method]
     expected = f"one of {', '.join(['auto', *named])}"
-    remedy = nearest(str(method), list(named))
+    remedy = one_of_these(str(method), list(named))
     if isinstance(method, str) and method in names_of((*FAMILIES, *CLASS_FAMILIES)):
         of_event = families is FAMILIES
         expected += " for one event" if of_event else " for several classes"

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
+from calibrant.measures.line.line import CALIBRATION_INTERCEPT, CALIBRATION_SLOPE
 from calibrant.recalibration.families import FAMILIES
+from calibrant.recalibration.maps import formula_of
 from calibrant.recalibration.pieces import Pieces
 from calibrant.recalibration.softmax import CLASS_FAMILIES, Softmax
 from calibrant.render.blocks import (
@@ -63,8 +65,9 @@ _NAMED: Final = 10  # labels in a sentence
 _NOTABLE: Final = 1e-6  # limit of probabilities that the text names
 _NOTABLE_SHARE: Final = 0.05  # of the shrinkage
 
+#: The measures of the scores whose intervals a reader compares with the proof, and their ideal values.
+_IDEAL: Final = {CALIBRATION_INTERCEPT: 0.0, CALIBRATION_SLOPE: 1.0}
 _SCORES_MAP: Final = "The map of the scores"
-
 #: The losses that prove a gain, in words.
 _LOSSES: Final = {"log": "log loss", "brier": "Brier score"}
 #: The families of maps, in words.
@@ -135,7 +138,8 @@ def _diagram(report: Report) -> ReliabilityDiagram:
 def _verdict(fix: Recalibration) -> list[Sentence]:
     """Return the cautions, the gain, the map, and the errors."""
     sentences = [Sentence(f"Caution: {fix.flag}.", "caution")] if fix.flag else []
-    sentences += [Sentence(_gain(fix), "good" if fix.proven else ""), Sentence(" ".join(_choice(fix)))]
+    sentences += [Sentence(_gain(fix), "good" if fix.proven else ""), *map(Sentence, _apart(fix))]
+    sentences.append(Sentence(" ".join(_choice(fix))))
     if fix.chosen != "identity":
         of_all = f"The map is fitted to all {rows_text(fix.before.n)}."
         out_of_fold = "The numbers after recalibration come from maps that were fitted without the rows that they are "
@@ -164,9 +168,27 @@ def _gain(fix: Recalibration) -> str:
     return f"No evidence that recalibration helps: estimated decrease of the {_LOSSES[gain.score]} {numbers}.{why}"
 
 
+def _apart(fix: Recalibration) -> Iterator[str]:
+    """Yield why a measure of the scores may be significant although the gain of a map is not."""
+    if fix.proven or (fix.chosen == "identity" and fix.method != "auto"):
+        return
+    level = percent(fix.gain.level)
+    off = [
+        f"{measure.label} ({signed(part.low)} to {signed(part.high)}) excludes {ideal:g}"
+        for measure, ideal in _IDEAL.items()
+        if (part := fix.before.get(measure.name)) is not None and (part.low > ideal or part.high < ideal)
+    ]
+    if off:
+        yield (
+            f"The {level} CI of the {' and that of the '.join(off)}, which is evidence of miscalibration. A map needs "
+            f"more than that: the {_LOSSES[fix.gain.score]} of new rows must be clearly lower."
+        )
+
+
 def _choice(fix: Recalibration) -> Iterator[str]:
     """Yield the family of the map, why it was chosen, and what it does to the order and to extreme scores."""
-    yield f"Map: {_FAMILIES[fix.chosen]}{_formula(fix)}."
+    formula = formula_of(fix.map)
+    yield f"Map: {_FAMILIES[fix.chosen]}{', ' if formula else ''}{formula}."
     if fix.runner_up is not None:
         other, loss = _FAMILIES[fix.runner_up], fix.losses[fix.chosen][0]
         if loss <= fix.losses[fix.runner_up][0]:
@@ -184,24 +206,6 @@ def _choice(fix: Recalibration) -> Iterator[str]:
         yield f"Its {numbers} are shrunk by {100 * fix.shrinkage:.0f} % towards no change."
     if fix.chosen not in ("identity", "constant"):
         yield from _moved(fix)
-
-
-def _formula(fix: Recalibration) -> str:
-    """Return the formula of the map, if it is short."""
-    form, numbers = fix.map.form, fix.map.parameters
-    if isinstance(form, Softmax):
-        same = not form.is_matrix and np.ptp(form.factors) == 0 and not form.constants.any()
-        return f", temperature {1 / form.factors[0]:.3g}" if same and fix.chosen != "clipped" else ""
-    if fix.map.kind == "line" and fix.chosen != "clipped":
-        intercept, slope = numbers["intercept"], numbers["slope"]
-        constant = f" {'+' if intercept > 0 else '-'} {abs(intercept):.3g}" if intercept else ""
-        return f", {slope:.3g} × log-odds{constant}"
-    if fix.map.kind == "knots":
-        return f", {len(numbers['log_odds'])} knots"
-    if fix.map.kind == "bins":
-        rates = numbers["rates"]
-        return f", {len(rates)} bins" if len(rates) > 1 else f", {rates[0]:.4g}, for every score"
-    return ""
 
 
 def _moved(fix: Recalibration) -> Iterator[str]:
@@ -329,7 +333,9 @@ def classes_map(fitted: CalibrationMap, class_names: Sequence[str] | None) -> li
         "The log-probability of each class is multiplied by its factor, the constant is added, and the softmax makes "
         "probabilities of the sums."
     )
-    others = " A matrix also adds the log-probabilities of other classes, with the factors in the JSON."
+    others = (
+        " To each sum, the map also adds the log-probabilities of the other classes, multiplied by factors in the JSON."
+    )
     names = class_names or tuple(map(str, range(form.n_classes)))
     factors = np.diagonal(form.factors) if form.is_matrix else form.factors
     columns = [

@@ -20,7 +20,7 @@ from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
 from calibrant.recalibration.pieces import HIGHEST, KINDS, LEAST, MOST, Labels, Pieces, floats, probabilities
 from calibrant.recalibration.softmax import Softmax, log_probabilities, log_softmax
-from calibrant.render.words import named, short
+from calibrant.render.words import named, rows_text, short
 from calibrant.results.envelope import (
     MOST_BYTES,
     Envelope,
@@ -71,6 +71,9 @@ _MOST_WEIGHT: Final = 1e300
 
 #: The maps of one event, of classes, of labels.
 Form = Pieces | Softmax | Labels
+
+#: The intercept and the slope of a line that only moves scores within limits.
+_NO_CHANGE: Final = (0.0, 1.0)
 
 #: Distances of distributions below this are what 21 quantiles do not resolve.
 _RESOLUTION: Final = 0.05
@@ -164,7 +167,7 @@ class CalibrationMap:
     """A map of scores of one event or of the probabilities of classes, as `calibrant.recalibrate` fits it.
 
     Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event increase, but for
-    bins, of which a constant has one.
+    bins. A constant has one bin.
 
     Attributes
     ----------
@@ -261,7 +264,16 @@ class CalibrationMap:
             _check_scores(x, logits=logits)
 
     def of_labels(self) -> list[CalibrationMap]:
-        """Return the maps of the labels, of a map of kind "labels"."""
+        """Return the maps of the labels, of a map of kind "labels".
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            For a map of one event or of classes.
+        """
+        if self.kind != "labels":
+            what = "of one event" if self.n_classes is None else "of classes"
+            raise InputError("map", "a map of several labels", f"a map {what}", "use the map itself")
         return [replace(self, kind=each["kind"], parameters=each["parameters"]) for each in self.parameters["maps"]]
 
     def inverse(self, probability: float) -> float:
@@ -468,11 +480,67 @@ class CalibrationMap:
         with of_file(name):
             return cls.from_json(read_bytes(name, MAP.origin))
 
+    def __repr__(self) -> str:
+        return f"<CalibrationMap: {self.described}>"
+
+    @property
+    def described(self) -> str:
+        """What the map is, in a line: its family, its formula, its classes and the rows that it was fitted to."""
+        form = self.form
+        if isinstance(form, Labels):
+            what = f"maps of {len(form.maps):,} label{'s' * (len(form.maps) != 1)}"
+        elif (temperature := _temperature(form)) is not None:
+            what = f"temperature, T = {temperature:.3g}"
+        else:
+            what = ", ".join(filter(None, [_family(self.kind, form, formula_of(self)), formula_of(self)]))
+        classes = [f"{form.n_classes:,} classes"] if isinstance(form, Softmax) else []
+        return ", ".join([what, *classes, f"fitted to {rows_text(self.fitted.n)}"])
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CalibrationMap) and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:
         return hash(self.to_json())
+
+
+def formula_of(fitted: CalibrationMap) -> str:
+    """Return the formula of a map of one event or of classes, or its size; empty if the map has no short one."""
+    form, numbers = fitted.form, fitted.parameters
+    if isinstance(form, Softmax):
+        temperature = _temperature(form)
+        return "" if temperature is None else f"temperature {temperature:.3g}"
+    if fitted.kind == "line" and (numbers["intercept"], numbers["slope"]) != _NO_CHANGE:
+        intercept, slope = numbers["intercept"], numbers["slope"]
+        constant = f" {'+' if intercept > 0 else '-'} {abs(intercept):.3g}" if intercept else ""
+        return f"{slope:.3g} × log-odds{constant}"
+    if fitted.kind == "knots":
+        return f"{len(numbers['log_odds'])} knots"
+    if fitted.kind == "bins":
+        rates = numbers["rates"]
+        return f"{len(rates)} bins" if len(rates) > 1 else f"{rates[0]:.4g}, for every score"
+    return ""
+
+
+def _temperature(form: Pieces | Softmax) -> float | None:
+    """Return the temperature that divides the logits, if that is all that a map does."""
+    if isinstance(form, Softmax):
+        same = not form.is_matrix and np.ptp(form.factors) == 0
+        factor, constant = (float(form.factors[0]) if same else 1.0), bool(form.constants.any())
+    else:
+        factor, constant = float(form.positive[0]), len(form.constants) > 1 or bool(form.constants[0] != 0)
+        constant = constant or bool(form.negative[0] != factor)
+    return None if constant or factor in (0.0, 1.0) else 1 / factor
+
+
+def _family(kind: str, form: Pieces | Softmax, formula: str) -> str:
+    """Return the family of a map of one event or of classes; bins have only a formula."""
+    if isinstance(form, Softmax):
+        family = "matrix" if form.is_matrix else "vector"
+        unchanged = not form.is_matrix and bool((form.factors == 1).all()) and not form.constants.any()
+    else:
+        family = {"line": "logistic", "beta": "beta", "knots": "isotonic"}.get(kind, "")
+        unchanged = kind == "identity" or (kind == "line" and not formula)
+    return family if not unchanged else f"unchanged scores{'' if form.unchanged else ', but for 0 and 1'}"
 
 
 def maps_to_json(maps: Mapping[str, CalibrationMap]) -> str:
@@ -513,7 +581,7 @@ def read_maps(path: str | os.PathLike[str], /) -> dict[str, CalibrationMap]:
     -------
     dict of str to CalibrationMap
         The map of each question, by its name, in the order of the file. It takes the probability of yes of a predicate,
-        (N,), or those of all options or levels, (N, C). If the options differ between rows, it takes that of the
+        (N,), or of all options or levels, (N, C). If the options differ between rows, it takes that of the
         likeliest one, (N,), and ``event["notion"]`` is "top-label". ``proven`` says whether the gain was proven among
         all questions of the log. Questions without a proven map are not in the file, unless it was written with all.
 
@@ -607,7 +675,8 @@ def _check_event(read: CalibrationMap) -> None:
     if read.event["class_names"] is not None:
         names = listed(read.event["class_names"], str)
         require(
-            len(names) == len({*names}) == (read.n_classes or len(names)), "class names that are not those of classes"
+            len(names) == len({*names}) == (read.n_classes or len(names)),
+            "repeated class names, or another number of names than of classes",
         )
 
 

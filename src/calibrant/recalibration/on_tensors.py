@@ -79,7 +79,8 @@ def of_event(
         log_p, log_q = p.log(), torch.log1p(-p)
         z = log_p - log_q
         place, edges, valid = x, numbers["edges"], (x >= 0) & (x <= 1)
-    piece = torch.bucketize(place.to(edges.dtype), edges, right=True)
+    # A search of no edges cannot be exported to ONNX.
+    piece = torch.bucketize(place.to(edges.dtype), edges, right=True) if len(edges) else 0
     c, a, b = (numbers[name].to(z.dtype)[piece] for name in ("constants", "positive", "negative"))
     moved = torch.where(a == b, a * z, a * log_p - b * log_q)
     return torch.sigmoid(c + moved), valid

@@ -43,7 +43,7 @@ class Pieces:
     smallest, largest : float
         Scores are moved into [smallest, largest] first. With 0 and 1 only these are moved, to the nearest numbers.
     unchanged : bool
-        Whether scores remain as they are.
+        Whether scores remain unchanged.
     """
 
     edges: Float64s

@@ -5,7 +5,7 @@ of the map on the rows that it was fitted to. Maps out of fold are fitted to fou
 the true gain on average, and IS is above it.
 
 Scores near 0 and 1 are rarely wrong, and a single error then changes the mean gain by much. Without an error the gains
-that were seen hardly vary, but this does not show that there are no errors. So the variance V is that of the gains that
+that were seen hardly vary, but this does not exclude errors. So the variance V is that of the gains that
 were seen, S, or if this is larger, S blended with the variance W that the scores imply, which has the weight of 2
 errors:
 

@@ -115,7 +115,7 @@ class Recalibration(RecalibrationResult):
     losses : mapping
         With "auto", the mean log loss out of fold of each candidate, and its standard error from the best.
     shrinkage : float
-        With "auto", by which share the log-odds of the map are moved towards those of the scores.
+        With "auto", the share of the way from the log-odds of the fitted map to the log-odds of the scores.
     gain : Gain
         By how much the map lowers the mean loss of new rows.
     before, after : Report

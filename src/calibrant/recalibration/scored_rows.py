@@ -62,7 +62,7 @@ class FitRows(Memo):
 
     @classmethod
     def of_scores(cls, scores: Float64s, counts: Float64s, positives: Float64s, prior_rows: float = 0.0) -> Self:
-        """Return rows of scores, of which 0 and 1 are moved."""
+        """Return rows of scores, with 0 and 1 moved."""
         z = log_odds_of(scores)
         return cls(z, counts, positives, prior_rows, *limits(z, float(counts.sum())))
 
@@ -124,7 +124,7 @@ class ScoredRows:
         The log-odds of each cell, or those of its rows without and with the event if they differ by much: of logits,
         and beyond the grid. There the loss of an outcome is nearly a line in the log-odds.
     exact : Rows
-        The distinct rows, as many as they are worth. Their range is that of every map.
+        The distinct rows, by their effective number. Every map has their range.
     distinct : ReliabilityTable
         The same rows as they were counted.
     merged, near : float
@@ -173,7 +173,7 @@ class ScoredRows:
 
     @property
     def flag(self) -> str:
-        """What is said of rows that are merged; nothing if there are none."""
+        """A sentence about rows that are merged; nothing without such rows."""
         if not self.merged:
             return ""
         near = f"{self.near:.1e}".replace("e-0", "e-")

@@ -75,13 +75,13 @@ class Softmax:
 
     @property
     def unchanged(self) -> bool:
-        """Whether probabilities remain as they are."""
+        """Whether probabilities remain unchanged."""
         same = self.smallest == 0 and not self.is_matrix
         return same and bool((self.factors == 1).all() and (self.constants == 0).all())
 
     @property
     def floor(self) -> float:
-        """What zeros and smaller probabilities are moved up to, if they do not remain as they are."""
+        """What zeros and smaller probabilities are moved up to, if they change at all."""
         return max(self.smallest, LEAST)
 
     @property

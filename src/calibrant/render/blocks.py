@@ -68,6 +68,12 @@ class Sentence(NamedTuple):
     tone: Tone = ""
 
 
+class Passage(NamedTuple):
+    """A paragraph for a paper, which readers of a page can copy."""
+
+    text: str
+
+
 class Notes(NamedTuple):
     """Remarks on what is above them, in small print."""
 
@@ -150,6 +156,8 @@ class Table:
         The ends of the bars, such as "01".
     legend : str
         What the bars mean, for terminals that draw them.
+    titled : frozenset of int
+        The rows that are headings of the rows below them.
     """
 
     name: str
@@ -161,6 +169,7 @@ class Table:
     bars: Sequence[Bar] = ()
     scale: str = ""
     legend: str = ""
+    titled: frozenset[int] = frozenset()
 
     @property
     def headings(self) -> list[str]:
@@ -174,6 +183,22 @@ class Table:
     def of_rows(self, places: Sequence[int]) -> Table:
         """Return the table with these rows to read; the file keeps all."""
         return replace(self, listed=places)
+
+    def under_headings(self, parts: Mapping[str, Sequence[int]], last: Sequence[int]) -> Table:
+        """Return the table with the rows of each part below its heading, and the ``last`` ones after them."""
+        places: list[int | None] = []
+        titled: dict[int, str] = {}
+        for heading, rows in parts.items():
+            titled[len(places)] = heading
+            places += [None, *rows]
+        columns = [
+            column._replace(texts=["" if i is None else column.texts[i] for i in (*places, *last)])
+            for column in self.columns
+        ]
+        names = [titled.get(i, f"  {name}") for i, name in enumerate(columns[0].texts[: len(places)])]
+        columns[0] = columns[0]._replace(texts=[*names, *columns[0].texts[len(places) :]])
+        marked = [i is not None and self.is_marked(i) for i in (*places, *last)]
+        return replace(self, columns=columns, marked=marked, titled=frozenset(titled))
 
     def cells(self, place: int) -> list[str]:
         """Return the texts of a row; the last one takes the rest of the width if there are fewer than columns."""
@@ -274,7 +299,7 @@ class Details(NamedTuple):
     open: bool = False
 
 
-Block: TypeAlias = Sentence | Notes | Heading | Table | Figure | Figures | Tiles | Details
+Block: TypeAlias = Sentence | Passage | Notes | Heading | Table | Figure | Figures | Tiles | Details
 
 
 # ---------------------------------------------------------------- the document
@@ -298,7 +323,7 @@ class Method(NamedTuple):
 
 
 class First(NamedTuple):
-    """What stands beside the verdict on a page: key numbers, the diagram, and what to do next."""
+    """What a page shows next to the verdict: key numbers, the diagram, and what to do next."""
 
     numbers: Sequence[KeyNumber]
     diagram: Figure | None
@@ -317,6 +342,8 @@ class Document:
         How many rows, and the evaluated event.
     conclusion : Sentence
         The verdict in a few words.
+    plain : str
+        One sentence for readers who know no statistics; terminals leave it out.
     verdict : sequence of Sentence
         What was found.
     blocks : sequence of Block
@@ -326,7 +353,7 @@ class Document:
     measured, methods : str, sequence of Method
         What the methods are of, such as "measure", and how each was computed.
     first : First or None
-        What stands beside the verdict on a page.
+        What a page shows next to the verdict.
     """
 
     title: str
@@ -338,6 +365,7 @@ class Document:
     measured: str
     methods: Sequence[Method]
     first: First | None = None
+    plain: str = ""
 
     @property
     def sentences(self) -> list[str]:

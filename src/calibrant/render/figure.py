@@ -34,11 +34,15 @@ _PLAIN: Final = 4  # powers of ten up to this one are written out
 
 
 class Name(NamedTuple):
-    """A name on an axis: its parts may be cut, what stands before may not, and what comes after may be left out."""
+    """A name on an axis: its parts may be cut, what stands before may not, and what comes after may be left out.
+
+    A heading names the rows below it.
+    """
 
     parts: tuple[str, ...]
     before: str = ""
     after: str = ""
+    heading: bool = False
 
 
 class Axis(NamedTuple):
@@ -94,10 +98,16 @@ def _powers(low: float, high: float) -> list[tuple[float, str]]:
     first, last = math.ceil(low / math.log(10)), math.floor(high / math.log(10))
     step = next(m * 10**k for k in range(9) for m in (1, 2, 5) if (last - first) / (m * 10**k) <= 6)
     powers = [k for k in range(first, last + 1) if k % step == 0]
-    return [
-        (k * math.log(10), f"{10.0**k:,g}" if abs(k) <= _PLAIN else f"10{str(k).translate(_SUPERSCRIPT)}")
-        for k in powers
-    ]
+    return [(k * math.log(10), f"{10.0**k:,g}" if abs(k) <= _PLAIN else _power(k)) for k in powers]
+
+
+def _power(k: int) -> str:
+    return f"10{str(k).translate(_SUPERSCRIPT)}"
+
+
+def power_text(log_value: float) -> str:
+    """Return a power of ten by its logarithm, rounded down."""
+    return _power(math.floor(log_value / math.log(10) + 1e-9))
 
 
 def _counts(low: float, high: float) -> list[tuple[float, str]]:
@@ -162,7 +172,7 @@ class Bars(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Points, whose areas grow with their ``sizes``: shares of all rows, of which ``most`` is the largest."""
+    """Points, whose areas grow with their ``sizes``: shares of all rows, and ``most`` is the largest of them."""
 
     x: Numbers
     y: Numbers

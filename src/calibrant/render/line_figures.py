@@ -8,12 +8,25 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.render.figure import Axis, Band, Figure, Mark, Name, Polyline, Rule, Tips, round_step
+from calibrant.render.figure import (
+    Axis,
+    Band,
+    Figure,
+    Mark,
+    Name,
+    Points,
+    Polyline,
+    Rule,
+    Tips,
+    power_text,
+    round_step,
+)
 from calibrant.render.words import ends_text, named_with, percent, steps
 from calibrant.results.values import MurphyCurve, NetBenefit, RiskCoverageCurve, RocCurve
 
 _TOLD: Final = 25  # points of a line that a page describes
 _ABOVE: Final = 1.05  # how far axes reach, relative to the largest value
+_MOST_EVIDENCE: Final = 12 * math.log(10)  # the logarithm of the largest evidence that is drawn
 _BELOW: Final = -0.15  # how far the axis of net benefits reaches below 0, where the curve of treating everyone falls to
 
 
@@ -122,6 +135,11 @@ def slices_axis(labels: Sequence[str], label: str = "") -> Axis:
     return Axis(label, 0.5, max(len(names), 1) + 0.5, names=names)
 
 
+def evidence_cut(alpha: float) -> float:
+    """Return the logarithm of the largest evidence that is drawn: 10^12, or far above the alarm."""
+    return max(_MOST_EVIDENCE, -math.log(alpha) + math.log(1e3))
+
+
 def evidence_figure(
     labels: Sequence[str],
     log_evidence: Sequence[float],
@@ -131,12 +149,19 @@ def evidence_figure(
     onset: int | None = None,
     tip: Callable[[int], str] | None = None,
 ) -> Figure:
-    """Return the evidence after each slice with the alarm; ``onset`` is the index of the slice where a drift begins."""
-    places, alarm = list(range(1, len(labels) + 1)), -math.log(alpha)
+    """Return the evidence after each slice with the alarm; ``onset`` is the index of the slice where a drift begins.
+
+    Larger evidence than `evidence_cut` is drawn there, with a mark, so that the alarm can be seen.
+    """
+    places, alarm, cut = list(range(1, len(labels) + 1)), -math.log(alpha), evidence_cut(alpha)
+    above = [place for place, each in zip(places, log_evidence, strict=True) if each > cut]
+    log_evidence = [min(each, cut) for each in log_evidence]
     marks: list[Mark] = [
         Polyline(places, log_evidence, "curve", label or "Evidence"),
         Rule("y", "other", f"Alarm at {1 / alpha:,.4g}", alarm),
     ]
+    if above:
+        marks.append(Points(above, [cut] * len(above), "out", named_with(f"Above {power_text(cut)}", label)))
     if onset is not None:
         marks.append(Rule("x", "zero", "Most likely start of the drift", onset + 1))
     if tip is not None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from calibrant.render.blocks import Block, Details, Document, Heading, Notes, Sentence, Table
+from calibrant.render.blocks import Block, Details, Document, Heading, Notes, Passage, Sentence, Table
 from calibrant.render.words import shown
 
 _MARK: Final = "◆ "
@@ -32,6 +32,7 @@ def to_markdown(document: Document, *, title: str = "") -> str:
     """Return a document as Markdown. Remarks are folded at the end with the settings; pictures are left out."""
     first, *others = map(_sentence, document.sentences)
     parts = [f"## {text(title or document.title)}", f"**{first}**"]
+    parts += [_sentence(document.plain)] if document.plain else []
     parts += ["\n".join(f"- {sentence}" for sentence in others)] if others else []
     parts.append(text(document.headline))
     parts += _parts(document.blocks)
@@ -46,7 +47,7 @@ def _parts(blocks: Sequence[Block]) -> list[str]:
     for block in blocks:
         if isinstance(block, Heading):
             parts.append(f"### {text(block.text)}")
-        elif isinstance(block, Sentence):
+        elif isinstance(block, (Sentence, Passage)):
             parts.append(_sentence(block.text))
         elif isinstance(block, Table):
             parts.append(_table(block))
@@ -85,5 +86,6 @@ def _table(table: Table) -> str:
     lines = [[text(heading) for heading in table.headings], rules]
     for place in table.places:
         name, *cells = map(text, table.cells(place))
-        lines.append([_MARK * table.is_marked(place) + name, *cells])
+        name = f"**{name}**" if place in table.titled else _MARK * table.is_marked(place) + name
+        lines.append([name, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -19,6 +19,7 @@ from calibrant.render.blocks import (
     Block,
     Details,
     Document,
+    Figures,
     Heading,
     Notes,
     Table,
@@ -29,7 +30,16 @@ from calibrant.render.blocks import (
 from calibrant.render.figure import Figure
 from calibrant.render.words import shown, version
 
+_TABLE_ROW: Final = 30  # height of a table's row, in about the units of a picture
+_CAPTION: Final = 90  # height of a legend and a caption
+_UNEVEN: Final = 1.5  # times the height of a picture that tables next to it may have
 _FEW: Final = 12  # small diagrams in a notebook's cell
+_FONT: Final = 14  # pixels of a letter in a notebook's cell
+#: What asks for the width of the window in the style of a page, and for the width of a cell in that of a cell.
+_QUERIES: Final = {
+    "@media print, (min-width: 62rem)": "@container (min-width: 46rem)",
+    "@media (max-width: 40rem)": "@container (max-width: 36rem)",
+}
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
 
 #: A text without characters that a page cannot hold, such as half of a surrogate pair.
@@ -55,7 +65,24 @@ def to_cell(make: Callable[[], Document], text: Callable[[], str]) -> str:
     except MissingDependencyError:
         return f"<pre>{escape(text())}</pre>"
     document = make()
-    return _rendered("fragment.html", replace(document, blocks=_few(document.blocks)))
+    shown, rest = _first_of(document)
+    return _rendered("fragment.html", replace(document, blocks=_few(rest)), shown=shown, is_cell=True)
+
+
+def _first_of(document: Document) -> tuple[list[Block], Sequence[Block]]:
+    """Return what a cell shows unfolded below the verdict, and the other blocks.
+
+    A document without key numbers shows its first picture or table.
+    """
+    blocks = list(document.blocks)
+    place = next((k for k, block in enumerate(blocks) if isinstance(block, Figure | Figures | Table)), None)
+    if document.first is not None or place is None:
+        return [], blocks
+    shown = [blocks.pop(place)]
+    if place > 0 and isinstance(blocks[place - 1], Heading):
+        is_empty = place == len(blocks) or isinstance(blocks[place], Heading)
+        shown.insert(0, blocks.pop(place - 1) if is_empty else blocks[place - 1])
+    return shown, blocks
 
 
 def _few(blocks: Sequence[Block]) -> list[Block]:
@@ -74,7 +101,16 @@ def _few(blocks: Sequence[Block]) -> list[Block]:
     return kept
 
 
-def _rendered(template: str, document: Document, *, title: str = "", used: str = "", date: str = "") -> str:
+def _rendered(
+    template: str,
+    document: Document,
+    *,
+    title: str = "",
+    used: str = "",
+    date: str = "",
+    shown: Sequence[Block] = (),
+    is_cell: bool = False,
+) -> str:
     environment, name = _environment(), _clean(title) or document.title
     running = {
         "left": _css_string(name),
@@ -89,11 +125,20 @@ def _rendered(template: str, document: Document, *, title: str = "", used: str =
         "running": running,
         "document": document,
         "headline": _unbroken(document.headline),
+        "plain": _unbroken(document.plain),
         "verdict": [_unbroken(sentence) for sentence in document.sentences],
         "facts": [(name, text) for name, text in document.facts if text],
         "sections": [_section(blocks) for blocks in sections(document.blocks)],
+        "shown": shown,
+        "folded": _folded(document) if is_cell else "",
     }
     return str(environment.get_template(template).render(context))
+
+
+def _folded(document: Document) -> str:
+    """Return the summary of what a cell folds: the names of its sections."""
+    names = [block.text for block in document.blocks if isinstance(block, Heading) and block.level == 2]
+    return f"More: {', '.join(dict.fromkeys([*names, 'How it was computed']))}"
 
 
 class _Section(NamedTuple):
@@ -105,10 +150,16 @@ class _Section(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """A picture with the tables beside it."""
+    """A picture with the tables next to it."""
 
     figure: Figure
     beside: Sequence[Block]
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the picture is about as high as the tables, so that the page next to them is not empty."""
+        rows = sum(len(table.places) + 1 for table in self.beside if isinstance(table, Table))
+        return _TABLE_ROW * rows <= _UNEVEN * (svg.height_of(self.figure) + _CAPTION)
 
 
 def _section(blocks: Sequence[Block]) -> _Section:
@@ -117,10 +168,11 @@ def _section(blocks: Sequence[Block]) -> _Section:
     for block in blocks[heading is not None :]:
         before = parts[-1] if parts else None
         is_table = isinstance(block, Table) or (isinstance(block, Details) and _is_rest(block))
-        if is_table and isinstance(before, Figure):
-            parts[-1] = _Pair(before, [block])
-        elif is_table and isinstance(before, _Pair):
-            parts[-1] = _Pair(before.figure, [*before.beside, block])
+        pair = before._replace(beside=[*before.beside, block]) if isinstance(before, _Pair) else None
+        if isinstance(before, Figure):
+            pair = _Pair(before, [block])
+        if is_table and pair is not None and pair.is_even:
+            parts[-1] = pair
         else:
             parts.append(block)
     files = {table.name: table for table in tables_of(blocks)}  # a table in two parts is one
@@ -156,9 +208,10 @@ def _environment() -> Any:
     try:
         import jinja2
     except ModuleNotFoundError as error:
-        if not is_missing(error, "jinja2"):
+        absent = next((name for name in ("jinja2", "markupsafe") if is_missing(error, name)), None)
+        if absent is None:
             raise
-        raise MissingDependencyError("jinja2", "to write a page", "report") from None
+        raise MissingDependencyError(absent, "to write a page", "report") from None
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("calibrant.render", "templates"),
         autoescape=True,
@@ -170,6 +223,7 @@ def _environment() -> Any:
     for name, write in (("picture", svg.picture), ("small", svg.small_picture), ("legend", svg.legend)):
         environment.filters[name] = partial(_markup, write)
     environment.filters["flush"] = _flush
+    environment.filters["scoped"] = _scoped
     environment.filters["kind"] = lambda block: type(block).__name__.lstrip("_").lower()
     return environment
 
@@ -179,6 +233,20 @@ def _markup(write: Callable[..., str], *args: Any) -> Any:
     from markupsafe import Markup
 
     return Markup(write(*args))
+
+
+def _scoped(style: Any) -> Any:
+    """Return the style for a cell of a notebook, where it must win against the style of the host, and not leak.
+
+    Each selector begins with the class of the cell three times, which is more specific than the rules of hosts. Sizes
+    do not depend on the font of the host, and columns on the width of the cell, not of the window.
+    """
+    from markupsafe import Markup
+
+    for queried, of_cell in _QUERIES.items():
+        style = style.replace(queried, of_cell)
+    style = re.sub(r"([\d.]+)rem\b", lambda match: f"{_FONT * float(match[1]):g}px", style)
+    return Markup(re.sub(r"\.calibrant(?![\w-])", ".calibrant" * 3, _flush(style)))
 
 
 def _flush(code: Any) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
+from calibrant.measures.binned.ece import ECE
 from calibrant.measures.listed import BY_NAME
 from calibrant.render.figure import Annotation, Axis, Bars, Figure, Intervals, Mark, Name, PointLook, Points, Rule, Tips
 from calibrant.render.words import chance, chance_text, ends_text, number, percent, ranks_text
@@ -14,6 +16,7 @@ from calibrant.results.values import Forest
 
 _HALF: Final = 0.31  # of the height of a noise floor, in rows
 _MARGIN: Final = 0.04  # of the axis, on both sides
+_NOTHING: Final = Estimate(math.nan, math.nan, math.nan, math.nan)
 
 
 class GroupEstimates(Protocol):
@@ -31,6 +34,10 @@ class GroupEstimates(Protocol):
     def called_out(self) -> bool: ...
     @property
     def flag(self) -> str: ...
+    @property
+    def column(self) -> str: ...
+    @property
+    def label(self) -> str: ...
     def __getitem__(self, name: str, /) -> Estimate: ...
 
 
@@ -59,7 +66,7 @@ class ModelEstimates(Protocol):
 
 
 class Row(NamedTuple):
-    """One row: its name, its estimate, how this looks, and what the row says on a page.
+    """One row: its name, its estimate, how this looks, and what the row says on a page; a heading says nothing.
 
     An estimate without a finite value has no mark; a ``word`` may stand in its place.
     """
@@ -98,8 +105,9 @@ def rows_figure(
     marks += [Annotation(i, row.word) for i, row in enumerate(rows) if row.word]
     if rule is not None:
         marks.append(rule)
-    middles = [row.part.value if row.has_mark else around or 0.0 for row in rows]
-    marks.append(Tips(middles, range(len(rows)), [row.tip for row in rows], "the arrow keys move between the rows"))
+    places = [i for i, row in enumerate(rows) if not row.name.heading]
+    middles = [rows[i].part.value if rows[i].has_mark else around or 0.0 for i in places]
+    marks.append(Tips(middles, places, [rows[i].tip for i in places], "the arrow keys move between the rows"))
     down = Axis(y, len(rows) - 0.4, -0.6, names={i: row.name for i, row in enumerate(rows)})
     return Figure(title, _axis_of(marks, x, around, ratio=ratio), down, marks)
 
@@ -160,6 +168,24 @@ def tip_of(label: str, part: Estimate, level: float | None, notes: Iterable[str]
     return "; ".join(filter(None, [*texts, *notes]))
 
 
+def _rows_of_groups(
+    groups: Sequence[GroupEstimates], parts: Sequence[Estimate], measure: str, level: float | None
+) -> list[Row]:
+    """Return a row for each group, marginal subgroups below the names of their columns."""
+    rows: list[Row] = []
+    column = ""
+    for group, part in zip(groups, parts, strict=True):
+        if group.column != column:
+            column = group.column
+            rows.append(Row(Name((column,), heading=True), _NOTHING, "dot", ""))
+        p_value = chance_text(group.adjusted_p_value)
+        notes = [f"p adjusted {p_value}" if p_value else "", group.flag]
+        look: PointLook = "few" if group.flag else "out" if group.called_out else "dot"
+        name = Name((group.label,), after=f" ({group.n:,})")
+        rows.append(Row(name, part, look, tip_of(group.name + measure, part, level, notes)))
+    return rows
+
+
 def groups_figure(
     title: str,
     groups: Sequence[GroupEstimates],
@@ -170,16 +196,13 @@ def groups_figure(
     *,
     forest: Forest | None = None,
     pooled: bool = False,
+    of_all: tuple[int, Estimate] | None = None,
 ) -> Figure:
-    """Return a measure of groups. With its forest the axis names the heterogeneity; ``pooled`` adds the mean."""
-    rows = []
-    for group, part in zip(groups, parts, strict=True):
-        p_value = chance_text(group.adjusted_p_value)
-        notes = [f"p adjusted {p_value}" if p_value else "", group.flag]
-        own = group.name if forest is None else f"{group.name}: {label}"
-        look: PointLook = "few" if group.flag else "out" if group.called_out else "dot"
-        name = Name((group.name,), after=f" ({group.n:,})")
-        rows.append(Row(name, part, look, tip_of(own, part, level, notes)))
+    """Return a measure of groups. With its forest the axis names the heterogeneity; ``pooled`` adds the mean.
+
+    Marginal subgroups are below the names of their columns. ``of_all`` adds the number of all rows with the measure.
+    """
+    rows = _rows_of_groups(groups, parts, "" if forest is None else f": {label}", level)
     words: dict[PointLook, str] = {"dot": label, "out": "Evidence of miscalibration", "few": "Too few rows"}
     x = label
     if forest is not None and not math.isnan(forest.heterogeneity):
@@ -187,6 +210,11 @@ def groups_figure(
     if forest is not None and pooled and not math.isnan(forest.pooled):
         rows += _pooled(forest, label, level)
         words["good"] = "Pooled"
+    if of_all is not None:
+        n, part = of_all
+        name = Name(("all rows",), after=f" ({n:,})")
+        rows.append(Row(name, part, "good", tip_of(f"all rows: {label}", part, level)))
+        words["good"] = "All rows"
     known = BY_NAME.get(key)
     origin, ratio = (None, False) if known is None else (known.origin, known.link == "log")
     rule = None
@@ -195,6 +223,19 @@ def groups_figure(
     return rows_figure(
         title, rows, words, x, level=level, around=origin or 0.0, rule=rule, ratio=ratio, y="Group (rows)"
     )
+
+
+def all_rows_of(
+    all_rows: GroupEstimates | None, estimates: Mapping[str, Estimate], key: str
+) -> tuple[int, Estimate] | None:
+    """Return the number of all rows with their measure, next to marginal subgroups; None for other groups.
+
+    Forests have no noise floors, and only the ECE of a group has one.
+    """
+    if all_rows is None:
+        return None
+    part = estimates[key] if key in estimates else all_rows[key]
+    return all_rows.n, part if key == ECE.name else replace(part, floor=None)
 
 
 def estimates_in(forest: Forest, level: float | None) -> dict[str, Estimate]:

@@ -13,12 +13,12 @@ from calibrant.errors import nearest
 from calibrant.render import terminal
 from calibrant.render.blocks import Document, Source
 
-#: What is known of data that did not come from files.
+#: The source of data that did not come from files.
 NO_SOURCE: Final = Source()
 
 
 class Shown:
-    """A result that is read as a document. It is no ABC, so that results keep the class of their type."""
+    """A result that is read as a document. It is not an ABC, so results keep the class of their type."""
 
     @abstractmethod
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
@@ -96,7 +96,7 @@ class ShownByQuestion(Shown, Mapping[str, Result]):
         return cast("Result", self.questions[name])
 
     def _missing(self, name: str) -> str:
-        """Return why there is no result of a question."""
+        """Return why a question has no result."""
         return f"no question {name!r}; {nearest(name, self.questions)}"
 
     def __getitem__(self, name: str) -> Result:

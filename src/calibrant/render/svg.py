@@ -42,13 +42,11 @@ _CLASSES: Final = {"sure": "sure ends", "band": "band allowed", "noise": "noise 
 
 def picture(figure: Figure) -> str:
     """Return a figure with its axes, and the places that say a text."""
-    panels = [_placed(figure)]
-    height = panels[0].bottom + (24 if figure.y.names and not figure.x.label else 42)
+    panels, height = [_placed(figure)], height_of(figure)
     if figure.below is not None:
         top, bottom = panels[0].bottom + 60, panels[0].bottom + 144
         y = _Scale(figure.below.y, bottom, top)
         panels.append(panels[0]._replace(figure=figure.below, top=top, bottom=bottom, y=y))
-        height = bottom + 22
     left, right = (24, 10) if figure.square else (0, 0) if figure.y.names else (6, 0)
     box = f"{-left} 0 {WIDTH + left + right} {height:g}"
     drawn, sets = (
@@ -56,6 +54,14 @@ def picture(figure: Figure) -> str:
     )
     label = _safe(figure.title)
     return f'<svg viewBox="{box}" role="group" aria-label="{label}"><g aria-hidden="true">{drawn}</g>{sets}</svg>'
+
+
+def height_of(figure: Figure) -> float:
+    """Return the height of the picture of a figure, in units of which it is `WIDTH` wide."""
+    bottom = _placed(figure).bottom
+    if figure.below is not None:
+        return bottom + 166
+    return bottom + (24 if figure.y.names and not figure.x.label else 42)
 
 
 def small_picture(figure: Figure, title: str) -> str:
@@ -163,7 +169,8 @@ class _Picture(NamedTuple):
         yield _path("frame", frame)
         yield from self.marks(range(1, 7))
         yield from (_text(self.left - 6, at + 4, text, "end", "tick") for at, text in level)
-        yield from (_text(self.left - 8, self.y.one(i) + 4, fit(rows[i], NAME_WIDTH), "end") for i in rows)
+        for i, name in rows.items():
+            yield _text(self.left - 8, self.y.one(i) + 4, fit(name, NAME_WIDTH), "end", "heading" * name.heading)
         yield from (_text(at, self.bottom + 16, text, look="tick") for at, text in self.x.ticks())
         yield _text((self.left + self.right) / 2, self.bottom + 34, across.label)
         for mark in self.figure.marks:
@@ -260,7 +267,7 @@ class _Picture(NamedTuple):
 
 
 def _placed(figure: Figure) -> _Picture:
-    """Return a figure between its edges: rows beside their names, or a frame."""
+    """Return a figure between its edges: rows next to their names, or a frame."""
     left, right, top, bottom = (48, 428, 10, 390) if figure.square else (56, 428, 10, 300)
     y = _Scale(figure.y, bottom, top)
     if figure.y.names:
@@ -335,7 +342,7 @@ def _diamond(x: float, y: float, r: float) -> str:
 
 
 def fit(name: Name, most: float) -> str:
-    """Return a name, cut to a width of ``most`` units, estimated from its letters. Short parts leave room to others."""
+    """Return a name, cut to a width of ``most`` units, estimated from its letters. Short parts leave more to others."""
     between, texts = " − ", [shown(part, "?") for part in name.parts]
     room = most - width_of(name.before) - width_of(between) * (len(texts) - 1)
     used = sum(map(width_of, texts))

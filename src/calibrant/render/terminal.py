@@ -9,7 +9,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrant.render.blocks import Bar, Block, Column, Document, Heading, Notes, Sentence, Table, Tone, sections
+from calibrant.render.blocks import (
+    Bar,
+    Block,
+    Column,
+    Document,
+    Heading,
+    Notes,
+    Passage,
+    Sentence,
+    Table,
+    Tone,
+    sections,
+)
 from calibrant.render.words import distinct, shown
 from calibrant.runtime.dataclass import dataclass
 
@@ -21,9 +33,9 @@ _P_VALUE: Final = re.compile(r"\b([pE]) ([=<≤]) ")
 _COLOURS: Final = {"good": 32, "bad": 31, "caution": 33}  # green, red, yellow
 
 #: The characters that `Style.unicode` needs.
-GLYPHS: Final = "█░┃·–…≤"
+GLYPHS: Final = "█░┃·–…≤≥"
 
-_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "...", "≤": "<="})
+_ASCII = str.maketrans({"█": "#", "░": "-", "┃": "|", "·": "-", "–": "-", "…": "...", "≤": "<=", "≥": ">="})
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,8 @@ def _lines(blocks: Sequence[Block], style: Style) -> list[str]:
             lines += [style.bold(line) for line in wrapped(block.text, style)]
         elif isinstance(block, Sentence):
             lines += _lead(paragraphs([block.text], style), block.tone, style)
+        elif isinstance(block, Passage):
+            lines += paragraphs([block.text], style)
         elif isinstance(block, Notes):
             lines += [style.faint(line) for line in paragraphs(block.sentences, style)]
         elif isinstance(block, Table):
@@ -122,7 +136,7 @@ def _lead(lines: list[str], tone: Tone, style: Style) -> list[str]:
 
 
 def _table(table: Table, style: Style) -> list[str]:
-    """Return a table in columns as far as they fit, with its bars in what is left of the width.
+    """Return a table with as many columns as fit, with its bars in what is left of the width.
 
     Columns that do not fit follow below, unless they are spare.
     """
@@ -152,14 +166,14 @@ def _table(table: Table, style: Style) -> list[str]:
 
 
 def _names_in(names: Sequence[str], width: int, style: Style) -> dict[str, str]:
-    """Return each name of a row as it is written in a width; cut names stay distinct."""
+    """Return each name of a row in a width; cut names stay distinct."""
     firsts = tuple(dict.fromkeys(names))
     dots = 2 * (not style.unicode and max(map(len, firsts), default=0) > width)  # "…" becomes "..."
     return {name: style.plain(cut) for name, cut in distinct(firsts, width - dots).items()}
 
 
 def _left_over(table: Table, rows: Sequence[Sequence[str]], kept: Sequence[int], width: int) -> list[Column]:
-    """Return the columns that follow below: those that do not fit beside the others, and fit beside a name."""
+    """Return the columns that follow below: those that do not fit next to the others, and fit next to a name."""
     rest = [i for i, column in enumerate(table.columns) if i not in kept and not column.spare]
     return [table.columns[i] for i in rest if _widest(rows, i) + _LEAST_NAME + 4 <= width]
 

@@ -39,6 +39,7 @@ EVENTS: Final = {
 _DIRECTIONS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 _Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 # ---------------------------------------------------------------- numbers
@@ -175,9 +176,9 @@ def rounded(count: int) -> str:
     return f"{count:,} {were} outside [0, 1] because of rounding and read as 0 or 1"
 
 
-def gathered(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, list[str]]:
+def gathered(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
     """Return the names with each key, both in their order."""
-    names: dict[_Key, list[str]] = {}
+    names: dict[_Key, list[_Value]] = {}
     for key, name in pairs:
         names.setdefault(key, []).append(name)
     return names

@@ -262,8 +262,7 @@ def compare(
     >>> comparison.pairs[0]["debiased_square"].high < 0
     True
     >>> print(comparison.verdict()[0])
-    honest is better calibrated than bold (p < 0.001): its squared calibration error is smaller by 0.0101 (95 % CI
-    0.0077 to 0.0125).
+    honest shows no evidence of miscalibration (p = 0.709).
     """
     settings = ComparisonSettings.of(n_bins, level, tolerance, measures, sort_by)
     _check_choices(paired, notion)
@@ -765,8 +764,8 @@ def _compared_places(models: Sequence[ComparedModel], settings: ComparisonSettin
     if len(models) <= MOST_PAIRED:
         return places
     if settings.sort_by is settings.measures[0]:
-        expected = f"a measure with an influence for more than {MOST_PAIRED} models"
-        got = f"{settings.sort_by.name!r}, and {len(models)} models"
+        expected = f"a measure other than {settings.sort_by.name!r} for more than {MOST_PAIRED} models"
+        got = f"{settings.sort_by.name!r} for {len(models)} models"
         raise InputError("sort_by", expected, got, "rank the models by brier")
     kept = {0, best_first(models, settings.sort_by)[0]}
     return [pair for pair in places if not kept.isdisjoint(pair)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calibrant.inputs.predictions import Notion
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.render.words import named
 from calibrant.report.leaderboard import DEFAULT, Standing
 from calibrant.results import (
     Decision,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 #: The version of the dictionary and the JSON that a comparison writes.
 SCHEMA_VERSION: Final = 4
 
+_NAMED: Final = 5  # models that the repr names
 _ONE_ROW: Final = "the variance cannot be estimated from one row"
 _OF_REPORTS: Final = {"floor_mean", "floor_upper", "error_bound"}  # columns that differences lack
 
@@ -288,7 +290,7 @@ class Comparison(Shown):
         return rows
 
     def __repr__(self) -> str:
-        names = ", ".join(map(repr, self.names))
+        names = named([*map(repr, self.names)], _NAMED)
         return f"<Comparison of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
 
     def _document(

@@ -14,6 +14,7 @@ from calibrant.render.blocks import (
     Details,
     Document,
     Figures,
+    First,
     Heading,
     Method,
     Notes,
@@ -22,7 +23,7 @@ from calibrant.render.blocks import (
     Table,
     Tone,
 )
-from calibrant.render.figure import Figure
+from calibrant.render.figure import Figure, Points
 from calibrant.render.reliability import side_by_side
 from calibrant.render.row_figures import differences_figure
 from calibrant.render.words import (
@@ -37,7 +38,6 @@ from calibrant.render.words import (
     in_clusters,
     is_rare,
     named,
-    number,
     percent,
     rows_text,
     short,
@@ -88,6 +88,7 @@ def document_of(comparison: Comparison, source: Source, *, full: bool) -> Docume
         ),
         measured="difference",
         methods=_methods(comparison),
+        first=First([], standings.picture(comparison), []) if full else None,
     )
 
 
@@ -137,20 +138,21 @@ def _is_few(comparison: Comparison) -> bool:
 
 
 def _verdict(comparison: Comparison) -> list[Sentence]:
-    """Return which model of each pair is better calibrated, or that the rows do not show it; a tolerance first."""
+    """Return a tolerance, which models are calibrated, which may be the best, what groups show, and each pair."""
     pairs = comparison.pairs if _is_few(comparison) else ()
     with_first = [pair for pair in comparison.pairs if pairs or pair.first == comparison.names[0]]
     sentences = [_tolerated(pair, pair.decision, comparison) for pair in with_first if pair.decision is not None]
-    if len(pairs) == 1:
-        sentences += [_decision(pairs[0], comparison), *_sharpness(pairs[0], comparison)]
-        sentences += standings.ranking(comparison) if comparison.sorted_by != "brier" else []
+    sentences += standings.calibration(comparison, with_p=bool(pairs))
+    if len(pairs) == 1 and comparison.sorted_by == "brier":
+        sentences += _sharpness(pairs[0], comparison) or standings.ranking(comparison)
     else:
-        sentences += [*standings.ranking(comparison), *(_decision(pair, comparison) for pair in pairs)]
+        sentences += standings.ranking(comparison)
+    sentences += _in_groups(comparison)
+    sentences += [_decision(pair, comparison) for pair in pairs]
     if len(pairs) > 1:
         adjusted = f"The p-values are Holm-adjusted for {len(pairs)} pairs"
         sentences.append(f"{adjusted}, but the confidence intervals are not adjusted.")
     sentences += _dependence(comparison)
-    sentences += _each_calibration(comparison) if pairs else [standings.calibration(comparison)]
     sentences += standings.impossible(comparison)
     if comparison.clusters is None:
         sentences.append("Confidence intervals and p-values assume independent rows.")
@@ -169,9 +171,10 @@ def _dependence(comparison: Comparison) -> list[str]:
 
 
 def _conclusion(comparison: Comparison) -> Sentence:
-    """Return the decision about a single pair without its numbers, or which models may be the best."""
+    """Return the decision about a single pair's tolerance, or which models are calibrated and may be the best."""
+    text = standings.conclusion(comparison)
     if len(comparison.pairs) > 1:
-        return Sentence(standings.best_models(comparison))
+        return Sentence(text)
     pair = comparison.pairs[0]
     if pair.decision is not None:
         states: dict[str, tuple[str, Tone]] = {
@@ -181,12 +184,7 @@ def _conclusion(comparison: Comparison) -> Sentence:
         }
         state, tone = states[pair.decision.state]
         return Sentence(f"{state} the tolerance of {pair.decision.tolerance:g}", tone)
-    square = pair[comparison.decides]
-    if square.p_value > alpha_of(comparison.level):
-        return Sentence("No evidence of a difference in calibration")
-    first, second = _called(comparison, pair)
-    better = second if square.value > 0 else first
-    return Sentence(f"{better} is better calibrated", "bad" if comparison.worse(pair) else "good")
+    return Sentence(text, "bad" if comparison.worse(pair) else "good" if comparison.better(pair) else "")
 
 
 def deciding(pair: Pair, comparison: Comparison) -> str:
@@ -236,18 +234,28 @@ def _sharpness(pair: Pair, comparison: Comparison) -> list[str]:
     return [f"By the Brier score, which also rewards discrimination, {better} is better by {size}."]
 
 
-def _each_calibration(comparison: Comparison) -> list[str]:
-    """Return whether each model shows evidence of miscalibration; in one sentence if all of them do."""
-    names, alpha = distinct(comparison.names), alpha_of(comparison.level)
-    tests = {names[name]: test.p_value for name, test in comparison.tests.items()}
-    if len(tests) > 1 and all(p_value <= alpha for p_value in tests.values()):
-        every = "Both models" if len(tests) == 2 else f"All {len(tests)} models"
-        each = ", ".join(f"{name} (p {chance(p_value)})" for name, p_value in tests.items())
-        return [f"{every} show evidence of miscalibration: {each}."]
-    return [
-        f"{name}: {'evidence' if p_value <= alpha else 'no evidence'} of miscalibration (p {chance(p_value)})."
-        for name, p_value in tests.items()
-    ]
+def _in_groups(comparison: Comparison) -> list[str]:
+    """Return in which groups one model is better calibrated: one sentence, or none without tested groups."""
+    tested = [group for group in comparison.groups if not group.flag]
+    if not tested:
+        return []
+    found = [(group, place) for group in tested for place, out in enumerate(group.called_out) if out]
+    tests = sum(len(group.called_out) for group in tested)
+    after = "after Holm correction"
+    counts = f"{tests:,} comparison{'s' * (tests != 1)} in {len(tested):,} group{'s' * (len(tested) != 1)}"
+    if not found:
+        return [f"No group shows a difference in calibration {after} ({counts})."]
+    found.sort(key=lambda each: each[0].adjusted_p_values[each[1]])
+    parts = []
+    for group, place in found:
+        pair = group.comparison.pairs[place]
+        first, second = _called(comparison, pair)
+        square = pair[comparison.decides]
+        better, worse = (second, first) if square.value > 0 else (first, second)
+        parts.append(f"{short(group.name)} ({better} is better calibrated than {worse})")
+    many = len({group.name for group, _ in found})
+    show = f"{many:,} of {len(tested):,} groups {'shows' if many == 1 else 'show'} a difference in calibration"
+    return [f"{show} {after}: {named(parts, _NAMED)}."]
 
 
 def _size(estimate: Estimate, comparison: Comparison) -> str:
@@ -261,30 +269,75 @@ def _size(estimate: Estimate, comparison: Comparison) -> str:
 
 
 def _brief(comparison: Comparison) -> list[Block]:
-    """Return the tables of the leaderboard, of the models, of few pairs, and of the groups."""
-    blocks = [*standings.leaderboard_blocks(comparison, full=False), Notes(_remarks(comparison))]
-    models = _models_table(comparison)
-    blocks += [Heading("Models"), models] if len(comparison.names) <= _LISTED else [Details("Models", [models])]
-    if _is_few(comparison):
-        blocks += chain.from_iterable(_pair(pair, comparison) for pair in comparison.pairs)
+    """Return the tables of the leaderboard, of the models, of the pairs, and of the groups."""
+    blocks = standings.leaderboard_blocks(comparison, full=False)
+    tail = f"{100 * comparison.level:g}th percentile"
+    if_calibrated = f"if cal.: {tail} of the ECE of a perfectly calibrated model with these predictions"
+    models, notes = standings.models_table(comparison), Notes([if_calibrated, *_remarks(comparison)])
+    if len(comparison.names) <= _LISTED:
+        blocks += [Heading("Models"), models, notes]
     else:
-        blocks.append(Details("Differences", [_differences_table(comparison)]))
+        blocks += [Details("Models", [models]), notes]
+    if len(comparison.pairs) == 1:
+        blocks += _pair(comparison.pairs[0], comparison)
+    else:
+        if _is_few(comparison):
+            blocks += [Heading(_title(comparison)), _chosen_table(comparison)]
+        blocks.append(Details("The differences in all measures", [_differences_table(comparison)]))
     return [*blocks, *_groups(comparison, full=False)]
 
 
 def _page(comparison: Comparison) -> list[Block]:
     """Return the leaderboard, the diagrams of the models, the charts of the differences, and the groups."""
     blocks = [*standings.leaderboard_blocks(comparison, full=True), *_models(comparison)]
-    pairs = comparison.pairs
-    heading = f"Differences: {pairs[0].first} − {pairs[0].second}" if len(pairs) == 1 else "Differences"
-    charts = chain.from_iterable(_chart(key, comparison) for key in comparison.descriptions)
+    chosen, *others = _keys(comparison)
+    charts = list(chain.from_iterable(_chart(key, comparison) for key in others))
     blocks += [
-        Heading(heading),
-        Notes([_DIFFERENCES]),
-        Figures(list(charts), one_legend=True),
+        Heading(_title(comparison)),
+        *(figure._replace(label="") for figure in _chart(chosen, comparison) if _has_points(figure)),
+        _chosen_table(comparison),
         Notes(_remarks(comparison)),
+        Details(
+            "The differences in all measures",
+            [
+                Notes([_DIFFERENCES]),
+                *([Figures(charts, one_legend=True)] if charts else []),
+                _differences_table(comparison),
+            ],
+        ),
     ]
-    return [*blocks, _differences_table(comparison), *_groups(comparison, full=True)]
+    return [*blocks, *_groups(comparison, full=True)]
+
+
+def _has_points(figure: Figure) -> bool:
+    """Return whether a figure shows a number: words replace differences without an interval."""
+    return any(isinstance(mark, Points) for mark in figure.marks)
+
+
+def _keys(comparison: Comparison) -> list[str]:
+    """Return the measures of pairs: the one that ranks the models first, the one that decides about pairs last."""
+    known = dict.fromkeys((comparison.sorted_by, "brier", "nll", "accuracy", *comparison.descriptions))
+    keys = [key for key in known if key in comparison.descriptions]
+    return sorted(keys, key=lambda key: key == comparison.decides and key != comparison.sorted_by)
+
+
+def _title(comparison: Comparison) -> str:
+    """Return the heading of the differences; it names a single pair."""
+    label, pairs = standings.label_of(comparison), comparison.pairs
+    title = f"Differences in the {label}"
+    return f"{title}: {' − '.join(_called(comparison, pairs[0], _NAME))}" if len(pairs) == 1 else title
+
+
+def _chosen_table(comparison: Comparison) -> Table:
+    """Return the differences of each pair in the measure that ranks the models, and the test of calibration."""
+    pairs = [comparison.pairs[place] for place in _shown_pairs(comparison)]
+    parts = [pair[comparison.sorted_by] for pair in pairs]
+    columns = [
+        Column("first − second", [" − ".join(_called(comparison, pair, _NAME)) for pair in pairs]),
+        *(column._replace(exact={}) for column in difference_columns(parts, comparison.level)),
+        Column("calibration: p", [chance_text(pair[comparison.decides].p_value) for pair in pairs], spare=1),
+    ]
+    return Table("differences-in-brief", columns, _title(comparison))
 
 
 def _remarks(comparison: Comparison) -> list[str]:
@@ -308,18 +361,7 @@ def _models(comparison: Comparison) -> list[Block]:
         caption += f" The diagrams of the {left} other models are left out."
     if rare:
         caption += " The axes show log-odds, because the predicted probabilities are small."
-    return [Heading("Models"), figures, Notes([caption]), _models_table(comparison), tables]
-
-
-def _models_table(comparison: Comparison) -> Table:
-    """Return the measures of each model."""
-    columns = [Column.of("model", "model", comparison.names)]
-    for key, description in comparison.descriptions.items():
-        values = [comparison.models[name][key] for name in comparison.names]
-        write = "{:.6f}".format if key == comparison.decides else number
-        brief = description.label.removesuffix(" score").partition(" (")[0]
-        columns.append(Column.of(description.label, key, values, write, brief=brief))
-    return Table("models", columns, "Models")
+    return [Heading("Models"), figures, Notes([caption]), standings.models_table(comparison), tables]
 
 
 # ---------------------------------------------------------------- differences
@@ -327,15 +369,16 @@ def _models_table(comparison: Comparison) -> Table:
 
 def _pair(pair: Pair, comparison: Comparison) -> list[Block]:
     """Return the differences of two models, with remarks on them."""
-    parts = [pair[key] for key in comparison.descriptions]
+    keys = _keys(comparison)
+    parts = [pair[key] for key in keys]
     columns = [
-        Column("measure", [description.label for description in comparison.descriptions.values()]),
+        Column("measure", [comparison.descriptions[key].label for key in keys]),
         *difference_columns(parts, comparison.level),
         Column("main test: p", [chance_text(part.p_value) for part in parts]),
     ]
     remarks = gathered(
-        (_remark(key, pair[key], comparison), description.label)
-        for key, description in comparison.descriptions.items()
+        (_remark(key, pair[key], comparison), comparison.descriptions[key].label)
+        for key in keys
         if key != comparison.decides or not math.isfinite(pair[key].low)
     )
     heading = " minus ".join(_called(comparison, pair, _NAME))
@@ -345,19 +388,20 @@ def _pair(pair: Pair, comparison: Comparison) -> list[Block]:
 
 def _differences_table(comparison: Comparison) -> Table:
     """Return the differences of all pairs that are shown."""
-    labels, pairs = comparison.descriptions, [comparison.pairs[place] for place in _shown_pairs(comparison)]
-    listed = [(pair, key, pair[key]) for pair in pairs for key in labels]
-    parts, keys = [part for _, _, part in listed], [key for _, key, _ in listed]
+    labels, keys = comparison.descriptions, _keys(comparison)
+    pairs = [comparison.pairs[place] for place in _shown_pairs(comparison)]
+    listed = [(pair, key, pair[key]) for pair in pairs for key in keys]
+    parts, keys_of_rows = [part for _, _, part in listed], [key for _, key, _ in listed]
     names = {"first": [pair.first for pair, _, _ in listed], "second": [pair.second for pair, _, _ in listed]}
     p_values = [part.p_value if key == comparison.decides else math.nan for _, key, part in listed]
     remarks = [_remark(key, part, comparison) for _, key, part in listed]
     columns = [
-        Column("measure", [labels[key].label for key in keys], {**names, "measure": keys}, words=True),
+        Column("measure", [labels[key].label for key in keys_of_rows], {**names, "measure": keys_of_rows}, words=True),
         *difference_columns(parts, comparison.level),
         Column("remark", remarks, {"p_value": p_values}, words=True),
     ]
     if len(pairs) > 1:  # each one is named in its first row
-        texts = [f"{pair.first} − {pair.second}" if key == comparison.decides else "" for pair, key, _ in listed]
+        texts = [f"{pair.first} − {pair.second}" if key == keys[0] else "" for pair, key, _ in listed]
         columns.insert(0, Column("first − second", texts))
     return Table("differences", columns, "Differences")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.conversion import widened
-from calibrant.inputs.group_rows import as_groups, has_order
+from calibrant.inputs.group_rows import as_groups, as_subgroups, check_subgroups, has_order, subgroup_name
 from calibrant.inputs.notions import (
     NOTIONS,
     PER_CLASS,
@@ -107,6 +107,10 @@ class EvaluatedData:
         The data of each group by its name; empty without groups.
     ordered : bool
         Whether the groups have an order of their own.
+    columns : mapping
+        Of marginal subgroups, the column of each group by its name; empty if a row is in one group alone.
+    ordered_columns : frozenset of str
+        The columns whose groups have an order of their own.
     """
 
     notion: Notion
@@ -130,6 +134,8 @@ class EvaluatedData:
     numbers: int = 0
     groups: Mapping[str, EvaluatedData] = field(default_factory=dict)
     ordered: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
+    ordered_columns: frozenset[str] = frozenset()
 
     @property
     def one_cluster(self) -> bool:
@@ -152,8 +158,12 @@ def of_arguments(
     n_bins: int = 15,
     classwise: bool | None = False,
     ordered: bool = False,
+    subgroups: Mapping[str, Any] | None = None,
 ) -> EvaluatedData:
-    """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups."""
+    """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups.
+
+    ``subgroups`` are the names of the groups of several columns; next to a sketch, the sketches of these groups.
+    """
     others: dict[str, Any] = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
@@ -161,6 +171,8 @@ def of_arguments(
     if isinstance(probs, (ReliabilityTable, CalibrationSketch)):
         passed = {"targets": targets, **others, "logits": logits or None, "groups": groups, "clusters": clusters}
         data = _of_sums(probs, passed, notion, n_bins, classwise=classwise)
+        if subgroups is not None:
+            data = _with_subgroups(data, probs, subgroups, n_bins, classwise=classwise)
         if weights_are is not None:
             _check_weights_are(weights_are, data)
     else:
@@ -178,7 +190,8 @@ def of_arguments(
         if ordered:
             predictions = _of_levels(predictions)
         options = {"classwise": classwise, "ordered": ordered}
-        data = _of_predictions(predictions, event, groups, labels, n_bins, **options)
+        named = groups if subgroups is None else subgroups
+        data = _of_predictions(predictions, event, named, labels, n_bins, **options)
         data = replace(data, flag="; ".join(filter(None, (data.flag, warning))))
     if weights_are is None:
         return data
@@ -239,6 +252,36 @@ def _of_sums(
     check_alone(sums, notion)
     groups = {name: _of_sketch(group, n_bins, classwise=classwise) for name, group in sums.groups.items()}
     return replace(_of_sketch(sums, n_bins, classwise=classwise), groups=groups)
+
+
+def _with_subgroups(
+    data: EvaluatedData,
+    whole: ReliabilityTable | CalibrationSketch,
+    subgroups: Mapping[str, Any],
+    n_bins: int,
+    *,
+    classwise: bool | None,
+) -> EvaluatedData:
+    """Return the data of a sketch with those of the groups of each column, which are sketches of the same rows."""
+    groups: dict[str, EvaluatedData] = {}
+    names: list[str] = []
+    columns: dict[str, str] = {}
+    for column, sketches in subgroups.items():
+        if not isinstance(whole, CalibrationSketch) or not isinstance(sketches, Mapping):
+            expected = "a mapping from each column to the sketches of its groups, next to a sketch"
+            remedy = "pass groups={'column': {'name': sketch, ...}}, or the rows instead of sums"
+            raise InputError("groups", expected, f"a {type(sketches).__name__} for {column!r}", remedy)
+        total = CalibrationSketch.of_groups(sketches)
+        makes = [(each.notion or "positive", each.grid, each.n_classes, each.n) for each in (whole, total)]
+        if makes[0] != makes[1]:
+            expected = f"sketches of the same {whole.n:,} rows for each column"
+            raise InputError("groups", expected, f"others for {column!r} ({total.n:,} rows)", "pass all groups of it")
+        for name, sketch in total.groups.items():
+            names.append(subgroup_name(column, name))
+            columns[names[-1]] = str(column)
+            groups[names[-1]] = _of_sketch(sketch, n_bins, classwise=classwise)
+    check_subgroups(names)
+    return replace(data, groups=groups, columns=columns)
 
 
 def _check_weights_are(weights_are: WeightsAre, data: EvaluatedData) -> None:
@@ -321,13 +364,19 @@ def _of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None
 def _of_predictions(
     predictions: Predictions,
     notion: Notion,
-    groups: ArrayLike | None,
+    groups: ArrayLike | Mapping[str, ArrayLike] | None,
     labels: ClusterLabels | None,
     n_bins: int,
     **options: bool | None,
 ) -> EvaluatedData:
-    """Return the data of predictions, with those of each group; options as in `_of_rows`."""
-    parts = [] if groups is None else as_groups(groups, predictions, complete=True)
+    """Return the data of predictions, with those of each group, or of the groups of each column of a mapping.
+
+    Options as in `_of_rows`.
+    """
+    subgroups = as_subgroups(groups, predictions) if isinstance(groups, Mapping) else []
+    parts = [(subgroup.name, subgroup.rows) for subgroup in subgroups]
+    if groups is not None and not subgroups:
+        parts = as_groups(cast("ArrayLike", groups), predictions, complete=True)
 
     def data_of(rows: Predictions, of_rows: ClusterLabels | None) -> EvaluatedData:
         data = _of_rows(rows, of_rows, notion, n_bins, **options)
@@ -338,7 +387,15 @@ def _of_predictions(
         name: data_of(predictions.take(places), None if labels is None else labels.take(places))
         for name, places in parts
     }
-    return replace(data, groups=by_group, ordered=has_order(groups))
+    if not isinstance(groups, Mapping):
+        return replace(data, groups=by_group, ordered=has_order(groups))
+    ordered = frozenset(str(column) for column, values in groups.items() if has_order(values))
+    return replace(
+        data,
+        groups=by_group,
+        columns={subgroup.name: subgroup.column for subgroup in subgroups},
+        ordered_columns=ordered,
+    )
 
 
 def are_evaluated(classwise: bool | None, n_classes: int) -> bool:

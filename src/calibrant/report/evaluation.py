@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
@@ -47,6 +48,7 @@ from calibrant.measures.ranking.auroc import roc_curve
 from calibrant.measures.read_arguments import ClassHistograms
 from calibrant.measures.verdict import calibration_test, verdict_statistic
 from calibrant.report.evaluated_data import MOST_CLASSES, EvaluatedData, are_evaluated, data_of_levels, of_arguments
+from calibrant.report.forests import comparable, forest_of, joined
 from calibrant.report.question_reports import QuestionReport, QuestionReports
 from calibrant.report.report import GroupReport, Report
 from calibrant.results import BANDS, Bands, CalibrationCurve, Estimate
@@ -57,23 +59,16 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.runtime.progress import counted
 from calibrant.sketch import PredictedGroups
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import LONE, MINORITY, UNKNOWN, Clustered, Sample, details_of, rare, rarer_rows
+from calibrant.statistics.design import LONE, UNKNOWN, Clustered, Sample, details_of
 from calibrant.statistics.group_tests import (
     LEAST_GROUP,
     ONE_CLUSTER,
     SMALL_GROUP,
-    GroupRows,
     GroupTest,
-    heterogeneity,
     holm,
-    random_effects,
 )
-from calibrant.statistics.intervals import Link, has_link
 from calibrant.statistics.resampling import Resampling, Rng, alpha_of
-from calibrant.table.cluster_sums import aligned
 
-_FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
-_FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the less frequent outcome"
 _NO_LAW: Final = "too few events are expected for a test without simulated data sets: pass n_resamples=1000"
 
 
@@ -107,7 +102,7 @@ def evaluate(
     classwise: bool | None = None,
     profile: str | None = None,
     measures: str | Sequence[str | Measure] | None = None,
-    groups: ArrayLike | None = None,
+    groups: ArrayLike | Mapping[str, Any] | None = None,
     clusters: ArrayLike | None = None,
     weights_are: WeightsAre | None = None,
     level: float | None = 0.95,
@@ -133,7 +128,7 @@ def evaluate(
     classwise: bool | None = None,
     profile: str | None = None,
     measures: str | Sequence[str | Measure] | None = None,
-    groups: ArrayLike | None = None,
+    groups: ArrayLike | Mapping[str, Any] | None = None,
     clusters: ArrayLike | None = None,
     weights_are: WeightsAre | None = None,
     level: float | None = 0.95,
@@ -193,6 +188,10 @@ def evaluate(
         are reported in their order, as are ordered categories, intervals and periods of pandas; of other names the
         group with the smallest p-value comes first, and of equal ones that with the larger ECE. All other measures of a
         group are computed when its ``report`` is first looked at.
+        A mapping from the names of several columns to such arrays makes marginal subgroups: each value of each column
+        is a group, such as "sex: F" and "ward: 3", and a row is in one group of each column. Holm's correction is for
+        all of them, which is valid although they depend on each other. Differences between groups are tested within
+        each column. Next to a sketch, the mapping has the sketches of the groups of each column, by name.
     clusters : array, (N,), or False, optional
         The label of each row's cluster, whole numbers or text: rows of one patient, question or user are not
         independent. Every interval, floor, p-value and band is then for independent clusters, with any dependence
@@ -284,12 +283,13 @@ def evaluate(
         ignore_index=ignore_index,
         logits=logits,
         class_names=class_names,
-        groups=groups,
+        groups=None if isinstance(groups, Mapping) else groups,
         clusters=clusters,
         weights_are=weights_are,
         n_bins=n_bins,
         classwise=classwise,
         ordered=ordered,
+        subgroups=groups if isinstance(groups, Mapping) else None,
     )
     if bands != "pointwise":
         _check_bands(bands, level, data)
@@ -624,6 +624,10 @@ def _panels(event: Event, profile: Profile, level: float | None) -> dict[str, Pa
 
 # ---------------------------------------------------------------- groups
 
+#: What all rows are called among marginal subgroups.
+ALL_ROWS: Final = "all rows"
+_NO_COLUMNS: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 def _event_sums(data: EvaluatedData) -> Sums:
     return data.tables[0], None if data.clusters is None else data.clusters.event
@@ -631,22 +635,55 @@ def _event_sums(data: EvaluatedData) -> Sums:
 
 def report_with_groups(data: EvaluatedData, settings: ReportSettings) -> Report:
     """Return the report with those on groups: in the order of the groups, or those with the most evidence first."""
-    report = report_on(data, settings).report
+    reported = report_on(data, settings)
     if not data.groups:
-        return report
-    tested = _tested(data.groups, replace(settings, of_group=True))
-    in_turn = tested if data.ordered else in_order(tested, lambda group: group.evidence)
+        return reported.report
+    tested = _tested(data.groups, replace(settings, of_group=True), data.columns)
+    in_turn = _in_turn(data, tested)
     in_order_of_groups = {group.name: data.groups[group.name] for group in in_turn}
-    forests = LazyMapping(partial(_forests, in_order_of_groups, settings, apart=_apart(data)))
+    made = partial(_marginal_forests, data.columns) if data.columns else partial(_forests, apart=_apart(data))
+    forests = LazyMapping(partial(made, in_order_of_groups, settings))
     multicalibration = None
     if settings.resampling is not None and data.notion not in PER_CLASS:
         sums = {name: _event_sums(group) for name, group in data.groups.items()}
         multicalibration = multicalibration_of_sums(_event_sums(data), sums, settings.resampling)
     return replace(
-        report,
+        reported.report,
         groups=in_turn,
+        all_rows=_all_rows(reported) if data.columns else None,
         forests=forests if settings.profile.by_group else {},
         multicalibration=multicalibration,
+    )
+
+
+def _in_turn(data: EvaluatedData, tested: tuple[GroupReport, ...]) -> tuple[GroupReport, ...]:
+    """Return groups in the order of a report; of marginal subgroups those of one column after the other."""
+    if not data.columns:
+        return tested if data.ordered else in_order(tested, lambda group: group.evidence)
+    parts: list[GroupReport] = []
+    for column in dict.fromkeys(data.columns.values()):
+        of_column = tuple(group for group in tested if group.column == column)
+        if column not in data.ordered_columns:
+            of_column = in_order(of_column, lambda group: group.label.casefold(), lambda group: group.label)
+        parts += of_column
+    return tuple(parts)
+
+
+def _all_rows(reported: Reported) -> GroupReport:
+    """Return all rows as a group, to compare marginal subgroups with; its p-value is not among those corrected."""
+    report, deciding, _ = reported
+    return GroupReport(
+        name=ALL_ROWS,
+        n=report.n,
+        test=report.test,
+        diagram=report.diagram,
+        ece=deciding["ece"],
+        mean_gap=deciding["mean_gap"],
+        p_value=math.nan if report.test is None else report.test.p_value,
+        adjusted_p_value=math.nan,
+        called_out=False,
+        flag="",
+        whole=Late(lambda: report),
     )
 
 
@@ -687,8 +724,10 @@ def _data_of_question(question: Question, settings: ReportSettings) -> Evaluated
     return data if question.fixed else replace(data, no_classes="the options differ between rows")
 
 
-def _tested(groups: Mapping[str, EvaluatedData], settings: ReportSettings) -> tuple[GroupReport, ...]:
-    """Return the reports on groups, with the tests that say which stand out."""
+def _tested(
+    groups: Mapping[str, EvaluatedData], settings: ReportSettings, columns: Mapping[str, str] = _NO_COLUMNS
+) -> tuple[GroupReport, ...]:
+    """Return the reports on groups, with the tests that say which stand out, and the columns of marginal subgroups."""
     lone = {name for name, data in groups.items() if data.one_cluster}
     settings_of = {name: replace(settings, resampling=None) if name in lone else settings for name in groups}
     reported = {
@@ -707,6 +746,7 @@ def _tested(groups: Mapping[str, EvaluatedData], settings: ReportSettings) -> tu
     return tuple(
         GroupReport(
             name=name,
+            column=columns.get(name, ""),
             n=report.n,
             test=report.test,
             diagram=report.diagram,
@@ -748,83 +788,23 @@ def _forests(groups: Mapping[str, EvaluatedData], settings: ReportSettings, *, a
         for name, data in each
     }
     several = {name: data for name, data in groups.items() if name not in lone and len(data.tables) == 1}
-    rows, few = ({}, {}) if resampling is None else _comparable(several)
+    rows, few = ({}, {}) if resampling is None else comparable(several)
     return {
-        measure.name: _forest(
+        measure.name: forest_of(
             {name: report[measure.name] for name, report in reports.items()}, rows, few | lone, measure, apart=apart
         )
         for measure in measures
     }
 
 
-def _comparable(groups: Mapping[str, EvaluatedData]) -> tuple[dict[str, GroupRows], dict[str, str]]:
-    """Return the rows of the groups with enough outcomes of either kind, and why the others are not compared."""
-    cells = {name: Cells.from_table(data.tables[0]) for name, data in groups.items()}
-    few = {name: _FEW_OUTCOMES for name, cells_of_group in cells.items() if rare(rarer_rows(cells_of_group))}
-    rows = {name: GroupRows(cells=cells_of_group) for name, cells_of_group in cells.items() if name not in few}
-    sums = {name: clusters.event for name in rows if (clusters := groups[name].clusters) is not None}
-    for name, buckets in zip(sums, aligned(list(sums.values())) if sums else (), strict=True):
-        clustered = Clustered.of(cells[name], buckets, np.arange(buckets.n_buckets))
-        if clustered.sample.rarer < MINORITY:
-            few[name] = _FEW_CLUSTERS
-            del rows[name]
-        else:
-            rows[name] = GroupRows(cells=clustered.cells, buckets=np.stack([clustered.n - clustered.y, clustered.y]))
-    return rows, few
-
-
-def _forest(
-    estimates: Mapping[str, Estimate],
-    rows: Mapping[str, GroupRows],
-    few: Mapping[str, str],
-    measure: Measure,
-    *,
-    apart: bool,
-) -> Forest:
-    """Return one measure of every group; ``rows`` are those of the groups that are compared."""
-    ends = np.array([[e.value, e.low, e.high] for e in estimates.values()])
-    ends[[name in few for name in estimates], 1:] = math.nan
-    values, lows, highs = ends.T
-    plain = Forest(groups=tuple(estimates), values=values, lows=lows, highs=highs, left_out=few)
-    if len(rows) < 2 or measure.compare_groups is None:
-        return plain
-    test = heterogeneity(list(rows.values()), measure.compare_groups)
-    others = {name: test.reason for name, compared in zip(rows, test.compared, strict=True) if not compared}
-    compared = {name for name, kept in zip(rows, test.compared, strict=True) if kept}
-    level = next(iter(estimates.values())).level
-    return replace(
-        _pooled(plain, compared, measure.link, level) if apart else plain,
-        heterogeneity=test.share,
-        p_value=test.p_value,
-        compared=int(np.count_nonzero(test.compared)),
-        left_out={name: reason for name in estimates if (reason := {**few, **others}.get(name)) is not None},
-    )
-
-
-def _pooled(forest: Forest, compared: Set[str], link: Link, level: float) -> Forest:
-    """Return the forest with the pooled value of the groups that are compared."""
-    ends = zip(forest.groups, forest.values, forest.lows, forest.highs, strict=True)
-    used = [i for i, (name, *part) in enumerate(ends) if name in compared and _has_links(part, link)]
-    if len(used) < 2:
-        return forest
-    pooled = random_effects(forest.values[used], forest.lows[used], forest.highs[used], level, link)
-    weights = np.full(len(forest.groups), math.nan)
-    weights[used] = pooled.weights
-    least, most = pooled.prediction if len(used) > 2 else (math.nan, math.nan)
-    return replace(
-        forest,
-        pooled=pooled.value,
-        pooled_low=pooled.low,
-        pooled_high=pooled.high,
-        prediction_low=least,
-        prediction_high=most,
-        weights=weights,
-    )
-
-
-def _has_links(ends: Sequence[float], link: Link) -> bool:
-    """Return whether a value and its ends are finite on the scale of the link, and the ends apart."""
-    return all(has_link(end, link) for end in ends) and ends[1] < ends[2]
+def _marginal_forests(
+    columns: Mapping[str, str], groups: Mapping[str, EvaluatedData], settings: ReportSettings
+) -> dict[str, Forest]:
+    """Return the measures of marginal subgroups; groups of one column alone are compared, because others overlap."""
+    by_column: dict[str, dict[str, EvaluatedData]] = {}
+    for name, data in groups.items():
+        by_column.setdefault(columns[name], {})[name] = data
+    return joined({column: _forests(own, settings, apart=False) for column, own in by_column.items()})
 
 
 def _whole(data: EvaluatedData, settings: ReportSettings) -> Report:

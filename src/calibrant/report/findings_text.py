@@ -10,15 +10,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from calibrant.measures.binned.binned import LEAST_ROWS
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.means.in_the_large import MEAN_GAP
 from calibrant.measures.means.means import counted_rows
 from calibrant.render.blocks import KeyNumber, Sentence, Source
+from calibrant.render.reliability import outside
 from calibrant.render.words import (
     amount,
     capital,
     chance,
     clusters_text,
+    event_of,
     impossible_kinds,
     is_clustered,
     named,
@@ -70,6 +75,11 @@ def deciding(report: Report) -> str:
     return " ".join(sentence.text for sentence in part(report, _findings_of(report)))
 
 
+def about_groups(report: Report) -> list[Sentence]:
+    """Return which groups show evidence of miscalibration; nothing without tested groups."""
+    return list(_groups(report, {}))
+
+
 def conclusion_of(report: Report) -> Sentence:
     """Return the headline of a page: the decision, or the evidence with its direction."""
     findings = _findings_of(report)
@@ -93,6 +103,51 @@ def conclusion_of(report: Report) -> Sentence:
         direction = [word for code, word in words.items() if code in findings]
         return Sentence(": ".join(["Evidence of miscalibration", *direction[:1]]), "bad")
     return Sentence("No evidence of miscalibration" if Code.NO_EVIDENCE in findings else "Calibration report")
+
+
+# ---------------------------------------------------------------- one plain sentence
+
+
+def plainly(report: Report, source: Source) -> str:
+    """Return one sentence without terms of statistics: what was predicted in some rows, and what was observed there.
+
+    These are the rows of the bin that contributes most to the ECE, among the bins outside their consistency band, if
+    the test of calibration rejects; otherwise those of the bin with the most rows. If no bin has enough rows, all rows.
+    Empty for few rows, and if every class is evaluated.
+    """
+    bins = report.diagram
+    if bins is None or report.n < LEAST_ROWS:
+        return ""
+    filled = bins.counts > 0
+    scores, rates, counts, shares = (
+        x[filled] for x in (bins.confidences, bins.accuracies, bins.counts, bins.proportions)
+    )
+    enough = shares * report.n >= LEAST_ROWS
+    sizes = shares
+    if report.miscalibrated:
+        enough, sizes = enough & outside(bins), shares * np.abs(scores - rates)
+    when, predicted, observed, count = "On average,", (shares * scores).sum(), (shares * rates).sum(), counts.sum()
+    if enough.any():
+        which = int(np.argmax(np.where(enough, sizes, -1.0)))
+        when, predicted, observed, count = "When", scores[which], rates[which], counts[which]
+    said, seen = _briefly(predicted, observed)
+    unit = "units of weight" if bins.counts.dtype.kind == "f" else "rows"
+    number = f"{amount(round(float(observed * count), 1))} of {amount(round(float(count), 1))} {unit}"
+    if report.notion == "top-label":
+        return f"{when} the model was about {said} % sure{_AND[when]}it was right in {seen} % of the cases ({number})."
+    event = f"the event ({event_of(report.notion, source)})"
+    return f"{when} the score said about {said} %{_AND[when]}{event} occurred in {seen} % of the cases ({number})."
+
+
+#: What stands between both halves of the plain sentence.
+_AND: Final = {"When": ", ", "On average,": ", and "}
+
+
+def _briefly(*shares: float) -> list[str]:
+    """Return shares in percent: whole ones if these differ and are not near 0 or 100."""
+    whole = [f"{100 * share:.0f}" for share in shares]
+    near = any(0 < share < 0.01 or 0.99 < share < 1 for share in shares)
+    return percentages(*shares) if near or len(set(whole)) < len(whole) else whole
 
 
 # ---------------------------------------------------------------- key numbers, next steps
@@ -272,10 +327,10 @@ def _slope_in_words(report: Report, code: Code, facts: _Facts) -> str:
     overlap = ends[0] <= ends[1] and ends[2] <= ends[3]
     if code != Code.UNCLEAR_SPREAD and (overlap or not all(map(math.isfinite, ends))):
         return slope
-    rows = f"the {rows_text(facts['moved_from_the_ends'])} with a score within 1e-6 of 0 or 1"
+    scores = f"the scores within 1e-6 of 0 or 1 ({rows_text(facts['moved_from_the_ends'])})"
     known = math.isfinite(facts["inner_value"])
     without = _slope_estimate(report, facts, "inner_") if known else "no slope"
-    return f"{slope} if {rows} are counted as 1e-6 or 1 - 1e-6, and {without} without these rows"
+    return f"{slope} if {scores} are replaced by 1e-6 or 1 - 1e-6, and {without} without these rows"
 
 
 def _slope_estimate(report: Report, facts: _Facts, which: str = "") -> str:

@@ -13,7 +13,7 @@ from calibrant.render.blocks import Block, Column, Details, Heading, Notes, Sent
 from calibrant.render.figure import Axis, Band, Figure, Mark, Polyline, Rule
 from calibrant.render.line_figures import slices_axis, tips_along
 from calibrant.render.reliability import small_figure
-from calibrant.render.row_figures import estimates_in, groups_figure
+from calibrant.render.row_figures import all_rows_of, estimates_in, groups_figure
 from calibrant.render.words import (
     COMPONENTS,
     GROUPS_WORST,
@@ -34,7 +34,7 @@ from calibrant.render.words import (
     worst,
 )
 from calibrant.report.measure_document import floor_columns, interval_column
-from calibrant.results import ReliabilityDiagram
+from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.results.values import Forest
 
 if TYPE_CHECKING:
@@ -65,8 +65,10 @@ def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     """Return the table of the groups, with notes."""
     groups, left = report.groups, len(report.groups) - len(order)
     title = f"The {len(order)} of {len(groups):,} groups with the most evidence" if left else heading
-    blocks: list[Block] = [Heading(title, "groups"), groups_table(groups, report.level, full=False).of_rows(order)]
+    table = groups_table(groups, report.level, full=False, all_rows=report.all_rows)
+    blocks: list[Block] = [Heading(title, "groups"), _by_column(table, report, order)]
     found, notes = _tests(groups, report.level, "group", full=False)
+    notes += [_OVERLAP] * (report.all_rows is not None)
     if left:
         notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
     return [*blocks, *found, *_multicalibration(report), Notes(notes)]
@@ -114,12 +116,14 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     blocks += _timeline(report)
     shown = [groups[i] for i in order]
     title, eces = "The ECE of each group and its noise floor", [group.ece for group in shown]
-    figure = groups_figure(title, shown, eces, "ece", "ECE", level)
+    of_all = None if report.all_rows is None else (report.n, report.all_rows.ece)
+    figure = groups_figure(title, shown, eces, "ece", "ECE", level, of_all=of_all)
     blocks.append(figure._replace(caption=_caption(report, len(shown), len(rest))))
-    table = groups_table(groups, level, full=True)
-    blocks.append(table.of_rows(order) if rest else table)
+    table = groups_table(groups, level, full=True, all_rows=report.all_rows)
+    blocks.append(_by_column(table, report, order))
     if rest:
-        blocks.append(Details(f"The other {len(rest)} groups as a table", [table.of_rows(rest)], long=True))
+        others = _by_column(table, report, rest)
+        blocks.append(Details(f"The other {len(rest)} groups as a table", [others], long=True))
     tiles = [group_tile(group, group.diagram) for group in shown if group.diagram is not None]
     if tiles:
         blocks.append(Details("A diagram of each group", [Tiles(tiles)], long=True))
@@ -139,8 +143,27 @@ def _caption(report: Report, drawn: int, left: int) -> str:
             f"miscalibration{', by ' * bool(tested)}{tested}. The lower end of a CI is conservative near zero, so it "
             "may be 0 although the test rejects"
         )
+    if report.all_rows is not None:
+        caption += f". {capital(_OVERLAP)}"
     others = f" The {drawn:,} groups with the most evidence are drawn, and the other {left:,} groups are listed."
     return f"{caption}.{others * bool(left)}"
+
+
+#: What readers of marginal subgroups have to know.
+_OVERLAP: Final = "each row is in one group of each column, so groups overlap; Holm's correction allows for this"
+
+
+def _by_column(table: Table, report: Report, order: Sequence[int]) -> Table:
+    """Return a table of groups with these rows; marginal subgroups are below the names of their columns.
+
+    The rows after those of the groups stay at the end.
+    """
+    groups = report.groups
+    after = range(len(groups), len(table.columns[0].texts))
+    if report.all_rows is None:
+        return table.of_rows([*order, *after])
+    by_column = gathered((group.column, i) for i, group in enumerate(groups) if i in order)
+    return table.under_headings(by_column, list(after))
 
 
 #: What a group's test has found, in the exact numbers of the table.
@@ -155,15 +178,18 @@ def groups_table(
     what: str = "group",
     facts: Sequence[Column] = (),
     words: Sequence[Column] = (),
+    all_rows: GroupReport | None = None,
 ) -> Table:
     """Return the ECE of every group with its interval and noise floor, and the test of the group.
 
-    Questions are groups with other columns: ``facts`` come instead of the difference, ``words`` last.
+    Questions are groups with other columns: ``facts`` come instead of the difference, ``words`` last. ``all_rows`` come
+    after the groups.
     """
+    groups = [*groups, *([] if all_rows is None else [all_rows])]
     names, eces = [group.name for group in groups], [group.ece for group in groups]
     difference = Column.of("difference", "mean_gap", (group.mean_gap.value for group in groups), signed, brief="diff.")
     columns = [
-        Column.of(what, what, names),
+        Column(what, [group.label for group in groups], {what: names}),
         Column.of("rows", "rows", (group.n for group in groups), amount),
         *(facts or [difference]),
         Column.of("ECE", "ece", (ece.value for ece in eces), number),
@@ -277,35 +303,39 @@ def _multicalibration(report: Report) -> list[Sentence]:
 
 def _forest(name: str, report: Report, order: Sequence[int], *, full: bool) -> list[Block]:
     """Return a section on one measure of every group; of many groups the worst."""
-    measure, write, places = BY_NAME[name], "{:z.2f}".format, list(order)
+    measure, write = BY_NAME[name], "{:z.2f}".format
     label, level, forest = measure.label, report.level, report.forests[name]
     if all(math.isnan(forest.values[i]) for i in order):
         return []
     values, ends = forest.values.tolist(), {"low": forest.lows.tolist(), "high": forest.highs.tolist()}
     texts = ["–" if math.isnan(value) else write(value) for value in values]
-    columns = [Column.of("group", "group", forest.groups), Column(label, texts, {"value": values})]
+    columns = [
+        Column("group", [group.label for group in report.groups], {"group": forest.groups}),
+        Column(label, texts, {"value": values}),
+    ]
     if level is None:
         columns[1] = Column(label, texts, {"value": values, **ends})
     else:
         intervals = ends_column(f"{percent(level)} CI", ends, repeat(write))
         columns.append(intervals._replace(spare=0 if full else 1))
     if forest.weights is not None:
-        columns, added = _with_pooled(columns, forest, write, full=full)
-        places += range(len(values), len(values) + added)
+        columns = _with_pooled(columns, forest, write, full=full)
+    if (of_all := all_rows_of(report.all_rows, report.estimates, name)) is not None:
+        columns = _with_all_rows(columns, of_all[1], write)
     slug, title = f"{name.replace('_', '-')}-of-groups", f"{label} by group"
-    table, caption = Table(slug, columns, title).of_rows(places), heterogeneity(forest, level)
+    table, caption = _by_column(Table(slug, columns, title), report, order), heterogeneity(forest, level)
     if not full:
         return [Heading(title, slug, level=3), table, Sentence(caption)]
     shown, estimates = [report.groups[i] for i in order], estimates_in(forest, level)
     parts = [estimates[group.name] for group in shown]
-    figure = groups_figure(title, shown, parts, name, label, level, forest=forest, pooled=True)
+    figure = groups_figure(title, shown, parts, name, label, level, forest=forest, pooled=True, of_all=of_all)
     return [Heading(title, slug, level=3), figure._replace(caption=caption), table]
 
 
 def _with_pooled(
     columns: Sequence[Column], forest: Forest, write: Callable[[float], str], *, full: bool
-) -> tuple[list[Column], int]:
-    """Return the columns with the weights of the groups, and with rows of the pooled value; and how many rows."""
+) -> list[Column]:
+    """Return the columns with the weights of the groups, and with rows of the pooled value."""
     shares = [] if forest.weights is None else forest.weights.tolist()
     weights = ["" if math.isnan(share) else share_text(share) for share in shares]
     lines = [["pooled", write(forest.pooled), ends_text(forest.pooled_low, forest.pooled_high, write), ""]]
@@ -313,11 +343,22 @@ def _with_pooled(
         lines.append(["prediction", "", ends_text(forest.prediction_low, forest.prediction_high, write), ""])
     columns = [*columns, Column("weight", weights, {"weight": shares}, spare=0 if full else 2)]
     more = zip(columns, zip(*lines, strict=True), strict=True)
-    return [column._replace(texts=[*column.texts, *added]) for column, added in more], len(lines)
+    return [column._replace(texts=[*column.texts, *added]) for column, added in more]
+
+
+def _with_all_rows(columns: Sequence[Column], part: Estimate, write: Callable[[float], str]) -> list[Column]:
+    """Return the columns with a row of the measure of all rows."""
+    texts = ["all rows", write(part.value), ends_text(part.low, part.high, write)]
+    return [column._replace(texts=[*column.texts, text]) for column, text in zip(columns, texts, strict=False)]
 
 
 def heterogeneity(forest: Forest, level: float | None) -> str:
-    """Return how much the groups differ, the pooled value, and which groups are not compared, in words."""
+    """Return how much the groups differ, the pooled value, and which groups are not compared, in words.
+
+    Of marginal subgroups, those of each column are compared.
+    """
+    if forest.columns:
+        return " ".join(f"{column}: {heterogeneity(each, level)}" for column, each in forest.columns.items())
     left_out = gathered((reason, name) for name, reason in forest.left_out.items())
     others = "".join(f" Not compared ({reason}): {named(names, _COMPARED)}." for reason, names in left_out.items())
     if math.isnan(forest.heterogeneity):

@@ -1,4 +1,4 @@
-"""The leaderboard of several models: a row each, in the order of one measure, with what is known of the order."""
+"""The leaderboard of several models: a row each, in the order of one measure, and the certainty of the order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, nearest
+from calibrant.errors import InputError, one_of_these
 from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.context import Inference
 from calibrant.measures.differences.pair import ComparedModel
@@ -133,7 +133,7 @@ def by_name_of(sort_by: Any, able: Sequence[str]) -> Measure:
     try:
         return by_name(sort_by)
     except InputError:
-        expected, remedy = f"one of {', '.join(able)}", nearest(str(sort_by), able)
+        expected, remedy = f"one of {', '.join(able)}", one_of_these(str(sort_by), able)
         raise InputError("sort_by", expected, repr(sort_by), remedy) from None
 
 

@@ -203,7 +203,9 @@ def _single(report: Report, shown: Mapping[str, Estimate]) -> list[str]:
             notes.append(f"{label} is infinite: {had}")
         if "moved_from_the_ends" in details:
             moved = rows_text(details["moved_from_the_ends"])
-            notes.append(f"{label}: {moved} with a score within 1e-6 of 0 or 1 counted as 1e-6 or 1 - 1e-6")
+            notes.append(
+                f"{label}: in {moved}, the score is within 1e-6 of 0 or 1 and was replaced by 1e-6 or 1 - 1e-6"
+            )
         if "bin" in details:
             ends = f"{details['left']:.3f} to {details['right']:.3f}"
             many = f"weight {amount(count)}" if isinstance(count := details["count"], float) else f"{count:,} rows"

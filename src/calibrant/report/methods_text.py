@@ -371,6 +371,8 @@ def _groups(report: Report) -> Iterator[str]:
     if not groups:
         return
     yield f"Each of {len(groups):,} group{'s' * (len(groups) > 1)} was evaluated separately"
+    if columns := [column for column in dict.fromkeys(group.column for group in groups) if column]:
+        yield f"The groups are the values of {_listed(columns)}, and each row is in one group of each column"
     if tested := _tested(report):
         in_clusters = " in at least two clusters" * is_clustered(report.clusters, report.n)
         yield (
@@ -379,10 +381,11 @@ def _groups(report: Report) -> Iterator[str]:
         )
     labels = [f"the {BY_NAME[name].label}" for name in report.forests]
     if labels and level is not None:
+        within = "of each column " * any(forest.columns for forest in report.forests.values())
         yield (
-            f"Differences between groups in {_listed(labels)} were tested by Cochran's Q at a common value (Cochran "
-            "1954) and described by I² (Higgins and Thompson 2002). The groups compared have at least 15 events and at "
-            "least 15 non-events"
+            f"Differences between groups {within}in {_listed(labels)} were tested by Cochran's Q at a common value "
+            "(Cochran 1954) and described by I² (Higgins and Thompson 2002). The groups compared have at least 15 "
+            "events and at least 15 non-events"
         )
     if report.multicalibration is not None:
         what = "The multicalibration error is the largest standardised Kuiper error over groups"

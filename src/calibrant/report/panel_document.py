@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.measures.binned.binned import LEAST_CLUSTERS, LEAST_ROWS
 from calibrant.render.blocks import Block, Column, Heading, Sentence, Table
-from calibrant.render.figure import Figure
+from calibrant.render.figure import Figure, round_step
 from calibrant.render.line_figures import base_scores, decision_figure, murphy_figure, roc_figure, threshold_text
 from calibrant.render.words import amount, capital, ends_column, is_clustered, number, percent, steps
 from calibrant.results.values import MurphyCurve, NetBenefit, RocCurve
@@ -73,7 +73,7 @@ def _decision_curve(curve: NetBenefit, *, clustered: bool) -> _Panel:
         f"benefit of treating all. {note}."
     )
     reached = [i for i, treated in enumerate(all_treated) if treated >= LEAST_ROWS]
-    listed = [i for i in steps((reached or range(len(thresholds)))[-1] + 1, _LISTED) if i < len(thresholds)]
+    listed = _even(thresholds, (reached or range(len(thresholds)))[-1])
     figure, table = decision_figure(curve)._replace(caption=caption), Table("decision-curve", columns, "Net benefit")
     return _Panel(figure, table, listed, _round(thresholds, (reached or [0])[-1]))
 
@@ -93,7 +93,7 @@ def _murphy_curve(curve: MurphyCurve, rate: float) -> _Panel:
     )
     table, last = Table("murphy-curve", columns, "Murphy curve"), len(thresholds) - 1
     figure = murphy_figure(curve, rate=rate)._replace(caption=caption)
-    return _Panel(figure, table, steps(len(thresholds), _LISTED), _round(thresholds, last))
+    return _Panel(figure, table, _even(thresholds, last), _round(thresholds, last))
 
 
 def _roc_curve(curve: RocCurve) -> _Panel:
@@ -115,6 +115,13 @@ def _roc_curve(curve: RocCurve) -> _Panel:
 
 def _thresholds_column(thresholds: Sequence[float]) -> Column:
     return Column.of("threshold", "threshold", thresholds, "{:.2f}".format)
+
+
+def _even(thresholds: Sequence[float], last: int) -> list[int]:
+    """Return the indices of the multiples of a round step, such as 0.05, up to the last one allowed."""
+    step = max(round_step(thresholds[last] / _LISTED), thresholds[0])
+    multiples = [threshold / step for threshold in thresholds[: last + 1]]
+    return [i for i, multiple in enumerate(multiples) if math.isclose(multiple, round(multiple), rel_tol=1e-6)]
 
 
 def _round(thresholds: Sequence[float], last: int) -> list[int]:

@@ -209,7 +209,7 @@ def _cautions(comparisons: QuestionComparisons) -> list[Sentence]:
 
 
 def _left_out(comparisons: QuestionComparisons, names: Mapping[str, str], key: str, what: str) -> list[Sentence]:
-    """Return how many answers of each model are not compared; nothing if there are none."""
+    """Return how many answers of each model are not compared; nothing if all are compared."""
     counts = [getattr(each.question, key) for each in comparisons.questions.values()]
     totals = {names[model]: sum(count[model] for count in counts) for model in comparisons.names}
     listed = ", ".join(f"{model} {total:,}" for model, total in totals.items())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.errors import InputError, nearest
 from calibrant.inference.multicalibration import MulticalibrationError
+from calibrant.inputs.group_rows import subgroup_name
 from calibrant.inputs.predictions import Notion
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, Shown
@@ -116,6 +117,8 @@ class Report(Shown, Mapping[str, Estimate]):
         looked at.
     groups : tuple of GroupReport
         The reports on the groups, if groups were given.
+    all_rows : GroupReport or None
+        All rows as a group, to compare marginal subgroups with; None without such groups.
     forests : mapping
         The `Forest` of each measure that the profile shows for every group, by the measure's name: its value and its
         interval in each group, and how much the groups differ. Computed when it is first looked at.
@@ -150,6 +153,7 @@ class Report(Shown, Mapping[str, Estimate]):
     bands: Bands = "pointwise"
     panels: Mapping[str, Panel] = field(default_factory=dict)
     groups: tuple[GroupReport, ...] = ()
+    all_rows: GroupReport | None = None
     forests: Mapping[str, Forest] = field(default_factory=dict)
     multicalibration: MulticalibrationError | None = None
     choices: Choices = field(default_factory=Choices)
@@ -191,6 +195,25 @@ class Report(Shown, Mapping[str, Estimate]):
 
         return paragraph(self, NO_SOURCE)
 
+    @property
+    def results(self) -> str:
+        """A paragraph for the results section of a paper: the rows and events, and what was estimated and tested.
+
+        Its numbers are those of the table of measures, with their confidence intervals. The page and Markdown have it
+        with ``profile="clinical"``.
+
+        Examples
+        --------
+        >>> import calibrant
+        >>> report = calibrant.evaluate([0.2, 0.3, 0.8, 0.9], [0, 0, 1, 1], measures=["ece"], level=None)
+        >>> print(report.results)
+        We evaluated 4 predictions. The event (outcome = 1) was observed in 2 of 4 (50 %), and the mean predicted
+        probability was 55 %. The ECE was 0.2000.
+        """
+        from calibrant.report.results_text import paragraph
+
+        return paragraph(self, NO_SOURCE)
+
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:
         from calibrant.report.report_document import document_of
 
@@ -203,7 +226,7 @@ class Report(Shown, Mapping[str, Estimate]):
         reports on groups, these are left out: they are computed when they are looked at. Without ``groups``, the
         reports on groups have their rows, test and diagram alone, for the same reason.
         """
-        from calibrant.report import methods_text
+        from calibrant.report import methods_text, results_text
 
         missing: dict[str, str] = {}
         each = counted("evaluating groups", self.groups) if groups else self.groups
@@ -247,6 +270,7 @@ class Report(Shown, Mapping[str, Estimate]):
             "not_finite": missing,
             "methods": methods_text.paragraph(self, NO_SOURCE),
             "methods_brief": methods_text.brief(self, NO_SOURCE),
+            "results": results_text.paragraph(self, NO_SOURCE),
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:
@@ -376,6 +400,8 @@ class GroupReport:
         Whether the group is miscalibrated at the report's level after the correction.
     flag : str
         Why the group has no test; empty if it has one.
+    column : str
+        The column of a marginal subgroup, one of whose values it is; empty for other groups.
     """
 
     name: str
@@ -389,6 +415,12 @@ class GroupReport:
     called_out: bool
     flag: str
     whole: Late[Report] = field(repr=False)
+    column: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of the group; of a marginal subgroup, the value of its column."""
+        return self.name.removeprefix(subgroup_name(self.column, "")) if self.column else self.name
 
     @property
     def evidence(self) -> tuple[float, float]:
@@ -414,13 +446,14 @@ class GroupReport:
         missing: dict[str, str] = {}
         if whole:
             report = self.report.to_dict(curves=False)
-            for name in ("measures", "methods", "methods_brief"):  # the report on all rows has them
+            for name in ("measures", "methods", "methods_brief", "results"):  # the report on all rows has them
                 del report[name]
         else:
             missing_of_parts: dict[str, str] = {}
             report = {"n": self.n, **plain_parts(self, missing_of_parts), "not_finite": missing_of_parts}
         return {
             "name": self.name,
+            "column": self.column,
             "ece": plain_estimate(self.ece, "ece", missing),
             "mean_gap": plain_estimate(self.mean_gap, "mean_gap", missing),
             "p_value": self.p_value if tested else None,

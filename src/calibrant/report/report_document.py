@@ -17,16 +17,16 @@ from calibrant.render.blocks import (
     Heading,
     Method,
     Notes,
-    Sentence,
+    Passage,
     Source,
     Table,
 )
 from calibrant.render.figure import Figure, percent_text
 from calibrant.render.reliability import bins_table, curve_table, diagram_figure, outside
 from calibrant.render.words import amount, evaluated_event, facts_of, in_clusters, is_rare, percent
-from calibrant.report import methods_text
+from calibrant.report import methods_text, results_text
 from calibrant.report.class_document import class_blocks
-from calibrant.report.findings_text import conclusion_of, key_numbers, next_steps, verdict_of
+from calibrant.report.findings_text import conclusion_of, key_numbers, next_steps, plainly, verdict_of
 from calibrant.report.group_document import group_blocks, level_blocks
 from calibrant.report.measure_document import (
     measures_table,
@@ -62,6 +62,7 @@ def document_of(report: Report, source: Source, *, full: bool, complete: bool = 
         measured="measure",
         methods=_methods(report),
         first=_first(report) if full else None,
+        plain=plainly(report, source),
     )
 
 
@@ -118,7 +119,7 @@ def _page(report: Report, source: Source) -> list[Block]:
 
 
 def _first(report: Report) -> First:
-    """Return what stands beside the verdict."""
+    """Return what a page shows next to the verdict."""
     diagram = None if report.diagram is None else diagram_of(report, report.diagram)
     return First(key_numbers(report), diagram, next_steps(report))
 
@@ -172,15 +173,17 @@ def _bars(bins: ReliabilityDiagram, level: float | None) -> list[Block]:
 
 
 def _paper(report: Report, source: Source, *, full: bool) -> list[Block]:
-    """Return what a paper needs: the short and the full paragraph, and the checklist; nothing in most profiles."""
+    """Return what a paper needs: paragraphs on methods and results, and the checklist; nothing in most profiles."""
     if not PROFILES[report.profile].methods:
         return []
-    note = Notes(["the full paragraph: --html or --json, or report.methods in Python"])
+    results = Passage(results_text.paragraph(report, source))
+    note = "the full paragraph, and the results: --html or --json, or report.methods and report.results in Python"
     return [
         Heading(methods_text.METHODS, "methods"),
-        Sentence(methods_text.brief(report, source)),
-        *([] if full else [note]),
-        Details("The full paragraph", [Sentence(methods_text.paragraph(report, source))]),
+        Passage(methods_text.brief(report, source)),
+        *([] if full else [Notes([note])]),
+        Details("The full paragraph", [Passage(methods_text.paragraph(report, source))]),
+        *([Heading(results_text.RESULTS, "results"), results] if full else [Details(results_text.RESULTS, [results])]),
         Details(TRIPOD, checklist(report, source)),
     ]
 

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from calibrant.measures.means.in_the_large import MEAN_CONFIDENCE
 from calibrant.render.blocks import Bar, Block, Column, Heading, Notes, Table
+from calibrant.render.figure import Figure
 from calibrant.render.row_figures import leaderboard_figure
-from calibrant.render.words import chance_text, distinct, named, percent, ranks_text, score_text, texts
+from calibrant.render.words import (
+    capital,
+    chance,
+    chance_text,
+    distinct,
+    named,
+    number,
+    percent,
+    ranks_text,
+    score_text,
+    texts,
+)
 from calibrant.results import Estimate
+from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
     from calibrant.report.comparison import Comparison
@@ -18,28 +32,52 @@ if TYPE_CHECKING:
 
 _LISTED: Final = 20  # models in a brief table
 _NAMED: Final = 6  # models in a sentence
+_BRIEFLY: Final = 3  # models that a headline names
 
 
 def leaderboard_blocks(comparison: Comparison, *, full: bool) -> list[Block]:
-    """Return the leaderboard: the picture and one table, or in brief a table of differences and one of measures."""
+    """Return the leaderboard: each model's measure, its rank and its difference to the best; in brief with bars."""
     label, level = label_of(comparison), percent(comparison.level)
     best = (
         f"Among the best: no other model is shown to have a better {label}; differences and ranges of ranks hold "
         f"together with {level} confidence."
     )
-    ranks, differences, values = _ranks(comparison), _differences(comparison), _values(comparison)
+    columns = [*_value_of_rank(comparison, full=full), *_ranks(comparison), *_differences(comparison)]
+    columns.insert(0, Column.of("model", "model", (each.name for each in comparison.leaderboard)))
     if full:
-        table = Table("leaderboard", [*ranks, *differences, *values], "Leaderboard")
-        return [Heading("Leaderboard"), *_picture(comparison), table, Notes([best])]
+        minor = ("among the best", f"{level} CI", "p adjusted")  # which phones leave out
+        columns = [column._replace(spare=int(column.heading in minor)) for column in columns]
+        return [Heading("Leaderboard"), Table("leaderboard", columns, "Leaderboard"), Notes([best])]
     places = range(len(comparison.leaderboard))[:_LISTED]
     bars = _bars([each.difference for each in comparison.leaderboard])
-    ranking = Table("leaderboard", [*ranks, *differences], "Leaderboard", listed=places, bars=bars)
-    measured = Table("measures-of-models", [ranks[0], *values], "Measures of models", listed=places)
-    notes = ["95 %: 95th percentile of the ECE of a perfectly calibrated model with these predictions"]
+    notes = [best]
     if left := len(comparison.leaderboard) - len(places):
         notes.append(f"to see the other {left} models, use --json, --html, or comparison.leaderboard in Python")
     title = f"Leaderboard by {label}, difference to the best with simultaneous CI"
-    return [Heading(title), ranking, Notes([best]), measured, Notes(notes)]
+    return [Heading(title), Table("leaderboard", columns, "Leaderboard", listed=places, bars=bars), Notes(notes)]
+
+
+def models_table(comparison: Comparison) -> Table:
+    """Return all measures of each model: those that readers know first, the one that decides about pairs last."""
+    standings = {each.name: each for each in comparison.leaderboard}
+    in_turn = [standings[name] for name in comparison.names]
+    columns = [
+        Column.of("model", "model", comparison.names),
+        Column.of("calibration", "calibration", map(_calibration, in_turn), words=True),
+    ]
+    known = [comparison.sorted_by, *_KNOWN, *comparison.descriptions]
+    for key in sorted(dict.fromkeys(known), key=lambda key: key == comparison.decides):  # a stable order
+        if key in comparison.descriptions or key == MEAN_CONFIDENCE.name:
+            columns.append(_measure(comparison, key))
+        if key == "ece":
+            columns.append(_ece_if_calibrated(in_turn, percent(comparison.level)))
+    return Table("models", columns, "Models")
+
+
+#: Measures that most readers know, in the order of the table of models.
+_KNOWN: Final = ("brier", "nll", "accuracy", MEAN_CONFIDENCE.name, "ece")
+#: Measures that a narrow terminal leaves out: those with the largest numbers first.
+_SPARE: Final = {"accuracy": 1, MEAN_CONFIDENCE.name: 2}
 
 
 def label_of(comparison: Comparison) -> str:
@@ -50,12 +88,37 @@ def label_of(comparison: Comparison) -> str:
 # ---------------------------------------------------------------- in words
 
 
-def best_models(comparison: Comparison) -> str:
-    """Return which models may be the best, in a few words."""
+def conclusion(comparison: Comparison) -> str:
+    """Return which models show evidence of miscalibration, and then which may be the best, in a few words."""
+    return "; ".join(filter(None, (_calibration_in_brief(comparison), _best(comparison))))
+
+
+def _best(comparison: Comparison) -> str:
     best = [each.name for each in comparison.leaderboard if each.among_best]
+    label, number = label_of(comparison), len(comparison.leaderboard)
     if len(best) == 1:
-        return f"{_names(comparison, best)} has the best {label_of(comparison)}"
-    return f"{len(best)} of {len(comparison.leaderboard)} models may have the best {label_of(comparison)}"
+        return f"{_names(comparison, best)} has the best {label}"
+    if len(best) == number:
+        which = "either" if number == 2 else f"any of {number}"
+        return f"{which} may have the best {label}"
+    return f"{len(best)} of {number} models may have the best {label}"
+
+
+def _calibration_in_brief(comparison: Comparison) -> str:
+    tested = [each for each in comparison.leaderboard if not math.isnan(each.test.p_value)]
+    found = [each.name for each in tested if each.miscalibrated]
+    others = [each.name for each in tested if not each.miscalibrated]
+    if not tested:
+        return ""
+    if not found:
+        return f"No evidence of miscalibration in {'either model' if len(tested) == 2 else f'{len(tested)} models'}"
+    if not others:
+        every = "Both models" if len(tested) == 2 else f"All {len(tested)} models"
+        return f"{every} show evidence of miscalibration"
+    if len(others) > _BRIEFLY:
+        return f"{len(others)} of {len(tested)} models show no evidence of miscalibration"
+    shows = "shows" if len(others) == 1 else "show"
+    return f"{_names(comparison, others)} {shows} no evidence of miscalibration"
 
 
 def ranking(comparison: Comparison) -> list[str]:
@@ -70,7 +133,7 @@ def ranking(comparison: Comparison) -> list[str]:
         return [f"The data do not show how the {label} varies, so the order of the models is not tested."]
     names = _names(comparison, best)
     if len(best) == 1:
-        others = "the other model" if len(worse) == 1 else f"all {len(worse)} other models"
+        others = {1: "the other model", 2: "both other models"}.get(len(worse), f"all {len(worse)} other models")
         return [f"{names} has a better {label} than {others} ({confidence})."]
     if not worse:
         return [f"The data do not show which of the {len(best)} models has the best {label}: {names}."]
@@ -83,16 +146,33 @@ def ranking(comparison: Comparison) -> list[str]:
     ]
 
 
-def calibration(comparison: Comparison) -> str:
-    """Return which of many models show evidence of miscalibration."""
-    found = [each.name for each in comparison.leaderboard if each.miscalibrated]
-    number = len(comparison.leaderboard)
-    if not found:
-        return f"No model of {number} shows evidence of miscalibration."
-    if len(found) == number:
-        return f"All {number} models show evidence of miscalibration."
-    verb = "shows" if len(found) == 1 else "show"
-    return f"{len(found)} of {number} models {verb} evidence of miscalibration: {_names(comparison, found)}."
+def calibration(comparison: Comparison, *, with_p: bool) -> list[str]:
+    """Return which models show no evidence of miscalibration, and which ones do; with the p-values of few models."""
+    names, alpha = distinct(comparison.names), alpha_of(comparison.level)
+    p_values = {name: comparison.tests[name].p_value for name in comparison.names}
+    tested = {name: p_value for name, p_value in p_values.items() if not math.isnan(p_value)}
+
+    def listed(of: Sequence[str], *, alone: bool = False) -> str:
+        texts = [f"p {chance(tested[name])}" if alone else f"{names[name]} (p {chance(tested[name])})" for name in of]
+        return named(texts if with_p else [names[name] for name in of], _NAMED)
+
+    found = [name for name, p_value in tested.items() if p_value <= alpha]
+    others = [name for name in tested if name not in found]
+    if tested and not (found and others):
+        every, none = (
+            ("Both", "Neither model") if len(tested) == 2 else (f"All {len(tested)}", f"No model of {len(tested)}")
+        )
+        whole = f"{every} models show" if found else f"{none} shows"
+        return [f"{whole} evidence of miscalibration{f': {listed(list(tested))}' * with_p}."]
+    sentences = []
+    for evidence, of in (("no evidence", others), ("evidence", found)):
+        if len(of) == 1:
+            p = f" ({listed(of, alone=True)})" * with_p
+            sentences.append(f"{names[of[0]]} shows {evidence} of miscalibration{p}.")
+        elif of:
+            many = f"{len(of)} of {len(tested)} models show {evidence} of miscalibration"
+            sentences.append(f"{many}: {listed(of)}.")
+    return sentences
 
 
 def impossible(comparison: Comparison) -> list[str]:
@@ -117,12 +197,21 @@ def _names(comparison: Comparison, names: Iterable[str]) -> str:
 # ---------------------------------------------------------------- the table
 
 
+def _value_of_rank(comparison: Comparison, *, full: bool) -> list[Column]:
+    """Return the columns of the measure that ranks the models; in brief the bars replace its interval."""
+    key = comparison.sorted_by
+    parts = [each[key] for each in comparison.leaderboard]
+    ends = {f"{key}_low": [part.low for part in parts], f"{key}_high": [part.high for part in parts]}
+    label = label_of(comparison)
+    value = Column(label, list(map(_value, parts)), {key: [part.value for part in parts]}, brief=_brief(label))
+    return [value, *([Column(f"{percent(comparison.level)} CI", list(map(_ends, parts)), ends)] * full)]
+
+
 def _ranks(comparison: Comparison) -> list[Column]:
-    """Return the columns of the models and their ranks."""
+    """Return the columns of the ranks."""
     standings = comparison.leaderboard
     ends = {"rank_low": [each.rank_low for each in standings], "rank_high": [each.rank_high for each in standings]}
     return [
-        Column.of("model", "model", (each.name for each in standings)),
         Column("rank", list(map(_rank, standings)), ends),
         Column.of(
             "among the best", "among_best", (each.among_best for each in standings), _yes, brief="best", words=True
@@ -145,37 +234,29 @@ def _differences(comparison: Comparison) -> list[Column]:
     ]
 
 
-def _values(comparison: Comparison) -> list[Column]:
-    """Return the columns of the measure that decides, of the accuracy, the mean prediction, the ECE and its test."""
-    standings, key, level = comparison.leaderboard, comparison.sorted_by, percent(comparison.level)
-    parts = [each[key] for each in standings]
-    ends = {f"{key}_low": [part.low for part in parts], f"{key}_high": [part.high for part in parts]}
-    columns = {
-        key: _measure(comparison, key),
-        "interval": Column(f"{level} CI", list(map(_ends, parts)), ends, spare=4),
-        "accuracy": _measure(comparison, "accuracy", spare=1),
-        MEAN_CONFIDENCE.name: _measure(comparison, MEAN_CONFIDENCE.name, spare=2),
-        "ece": _measure(comparison, "ece"),
-        "ece_if_calibrated": Column.of(
-            "ECE if calibrated: 95 % below",
-            "ece_if_calibrated",
-            (math.nan if (floor := each["ece"].floor) is None else floor.upper for each in standings),
-            lambda upper: score_text(upper, ".4f"),
-            brief="95 %",
-            spare=3,
-        ),
-        "calibration": Column.of("calibration", "calibration", map(_calibration, standings), words=True),
-    }
-    columns[key] = columns[key]._replace(spare=0)
-    return list(columns.values())
+def _measure(comparison: Comparison, key: str) -> Column:
+    """Return the column of a measure of each model, in the order in which the models were given."""
+    if key == MEAN_CONFIDENCE.name:
+        standings = {each.name: each for each in comparison.leaderboard}
+        label = _mean(comparison)
+        values = [standings[name][key].value for name in comparison.names]
+    else:
+        label, values = comparison.descriptions[key].label, [comparison.models[name][key] for name in comparison.names]
+    write = "{:z.6f}".format if key == comparison.decides else number
+    spare = 4 if key == comparison.decides else _SPARE.get(key, 0) if key != comparison.sorted_by else 0
+    return Column.of(label, key, values, write, brief=_brief(label), spare=spare)
 
 
-def _measure(comparison: Comparison, key: str, *, spare: int = 0) -> Column:
-    """Return the column of a measure."""
-    parts = [each[key] for each in comparison.leaderboard]
-    label = _mean(comparison) if key == MEAN_CONFIDENCE.name else comparison.descriptions[key].label
-    brief = f"{label[:9]}." if key == MEAN_CONFIDENCE.name else label.removesuffix(" score").partition(" (")[0]
-    return Column(label, list(map(_value, parts)), {key: [part.value for part in parts]}, brief=brief, spare=spare)
+def _brief(label: str) -> str:
+    """Return a shorter heading of a measure."""
+    return f"{label[:9]}." if label.startswith("mean ") else label.removesuffix(" score").removesuffix(" at 0.5")
+
+
+def _ece_if_calibrated(standings: Sequence[Standing], level: str) -> Column:
+    uppers = (math.nan if (floor := each["ece"].floor) is None else floor.upper for each in standings)
+    write = partial(score_text, written=".4f")
+    heading = f"ECE if calibrated, {level} below"
+    return Column.of(heading, "ece_if_calibrated", uppers, write, brief=f"if cal. {level.replace(' ', '')}", spare=3)
 
 
 def _mean(comparison: Comparison) -> str:
@@ -225,8 +306,8 @@ def _bars(differences: Sequence[Estimate]) -> list[Bar]:
     ]
 
 
-def _picture(comparison: Comparison) -> list[Block]:
-    """Return the picture of the values with their own intervals and what it shows; nothing without a value."""
+def picture(comparison: Comparison) -> Figure | None:
+    """Return the picture of the values with their own intervals; None without a value."""
     level, key, tips = percent(comparison.level), comparison.sorted_by, []
     for each in comparison.leaderboard:
         part = each[key]
@@ -238,7 +319,8 @@ def _picture(comparison: Comparison) -> list[Block]:
         ]
         tips.append("; ".join(filter(None, words)))
     if not any(math.isfinite(each[key].value) for each in comparison.leaderboard):
-        return []
+        return None
     measure = comparison.descriptions[key]
     figure = leaderboard_figure(comparison.leaderboard, key, measure, comparison.level, tips=tips)
-    return [figure, Notes([f"Each model with its own {level} CI, the best first."])]
+    caption = f"Each model with its own {level} CI, the best first."
+    return figure._replace(title=f"{capital(measure.label)} of each model", caption=caption)

@@ -48,7 +48,7 @@ def opened(path: str, remedy: str, most: int = MOST_BYTES) -> Iterator[BinaryIO]
     Raises
     ------
     FileError
-        If it cannot be opened or read, and for a pipe, a device, a folder or a larger file, of which nothing is read.
+        If it cannot be opened or read, and for a pipe, a device, a folder or a larger file, which is not read.
     """
     try:
         with open(path, "rb", opener=_at_once) as stream:
@@ -157,7 +157,7 @@ def reason_of(error: Exception) -> str:
 
 
 def require(good: object, reason: str) -> None:
-    """Reject content of which something does not hold."""
+    """Reject content if something does not hold."""
     if not good:
         raise InvalidContent(reason)
 
@@ -208,7 +208,7 @@ class Envelope(NamedTuple):
     version, checksum : str
         The keys of the version and of the checksum.
     schema : str or None
-        What the key "schema" has; None if there is no such key.
+        What the key "schema" has; None without this key.
     """
 
     name: str

@@ -537,6 +537,9 @@ class Forest:
         The prediction interval: where the true value of another group lies. NaN with fewer than three groups.
     weights : (G,) float64, or None
         The share of each group in the pooled value, NaN for a group that is not in it. None without a pooled value.
+    columns : mapping
+        Of marginal subgroups, the forest of the groups of each column, which are compared with each other. Empty if a
+        row is in one group alone.
     """
 
     groups: tuple[str, ...]
@@ -553,6 +556,7 @@ class Forest:
     prediction_low: float = math.nan
     prediction_high: float = math.nan
     weights: Float64s | None = None
+    columns: Mapping[str, Forest] = field(default_factory=dict)
 
 
 #: What a profile shows next to the reliability diagram.
@@ -711,5 +715,8 @@ def _class_bins(result: ClasswiseCalibration) -> dict[str, list[Any]]:
 
 
 def plain_panel(panel: Panel | Forest, path: str, missing: dict[str, str]) -> dict[str, Any]:
-    """Return the columns of a panel."""
-    return _attributes(panel, [part.name for part in fields(panel)], path, missing)
+    """Return the columns of a panel; of marginal subgroups also the forest of each column."""
+    columns = getattr(panel, "columns", {})
+    names = [part.name for part in fields(panel) if part.name != "columns"]
+    of_columns = {name: plain_panel(forest, f"{path}.columns.{name}", missing) for name, forest in columns.items()}
+    return {**_attributes(panel, names, path, missing), **({"columns": of_columns} if columns else {})}

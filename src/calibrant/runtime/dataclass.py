@@ -8,6 +8,7 @@ for ``__init__``.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sized
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -32,6 +33,9 @@ else:
             return cls
 
         return make if cls is None else make(cls)
+
+
+_LONGEST: Final = 200  # characters of a value in `repr`
 
 
 class _Made:
@@ -84,8 +88,21 @@ def _delete(_self: object, name: str) -> NoReturn:
 
 @recursive_repr()
 def _represent(self: Any) -> str:
-    values = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
+    values = (f"{field.name}={_brief(getattr(self, field.name))}" for field in dataclasses.fields(self) if field.repr)
     return f"{type(self).__qualname__}({', '.join(values)})"
+
+
+def _brief(value: Any) -> str:
+    """Return the repr of a value, or its type and size if the repr is long: that of a result is one line."""
+    name = type(value).__name__
+    if isinstance(value, Mapping) and not isinstance(value, dict):  # its values may not be computed yet
+        return f"<{name} of {len(value):,}>"
+    text = repr(value)
+    if isinstance(value, str) or (len(text) <= _LONGEST and "\n" not in text):
+        return text
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"<{value.dtype} array of shape {tuple(value.shape)}>"
+    return f"<{name} of {len(value):,}>" if isinstance(value, Sized) else f"<{name}>"
 
 
 def _compared(value: Any) -> tuple[Any, ...]:

@@ -166,7 +166,7 @@ def content_of(stored: Any, read: Callable[[dict[str, str]], Columns], argument:
     stored
         The stored head. It is checked, with the sizes that it promises, before any column is read.
     read
-        Returns the columns with these names and types: those of cells, then those of buckets of clusters.
+        Returns the columns with these names and types: first of cells, then of buckets of clusters.
     argument
         What errors name.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, Self, get_args
 
 from calibrant import plot
-from calibrant.errors import InputError, check_choice
+from calibrant.errors import InputError, check_choice, quoted
 from calibrant.errors.wording import in_terms
 from calibrant.inputs.predictions import Notion
 from calibrant.measures import reliability_diagram
@@ -117,6 +117,10 @@ class ReliabilityDisplay:
             )
         self.report, self.name, self.pos_label = report, name, pos_label
         self.diagram = report.diagram if diagram is None else diagram
+
+    def __repr__(self) -> str:
+        of = "" if self.name is None else f"{quoted(str(self.name))}, "
+        return f"<ReliabilityDisplay: {of}{len(self.diagram.counts):,} bins of {self.report.n:,} rows>"
 
     @classmethod
     def from_estimator(

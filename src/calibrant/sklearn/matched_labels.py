@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, nearest
+from calibrant.errors import InputError, nearest, one_of_these
 from calibrant.errors.faults import Fault
 from calibrant.errors.mistakes import look_swapped
 from calibrant.errors.wording import NO_OPTIONS
@@ -142,7 +142,8 @@ def _rows(
     width, labels = probs.shape[1] if probs.ndim == 2 else 1, classes.tolist()
     names = tuple(map(str, labels))
     if pos_label is not None and pos_label not in labels:
-        raise InputError("pos_label", f"one of {_words(classes)}", repr(pos_label), nearest(str(pos_label), names))
+        remedy = one_of_these(str(pos_label), names)
+        raise InputError("pos_label", f"one of {_words(classes)}", repr(pos_label), remedy)
     if pos_label is not None or (len(labels) == 2 and notion not in PER_CLASS):
         k = 1 if pos_label is None else labels.index(pos_label)
         if notion in PER_CLASS or (notion == "top-label" and len(labels) > 2):

@@ -26,7 +26,7 @@ from calibrant.table.cluster_labels import as_clusters
 
 
 class WrappedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier around ``estimator``, which remains as it is if it is fitted, and is cloned and fitted if not.
+    """A classifier around ``estimator``, which remains unchanged if it is fitted, and is cloned and fitted if not.
 
     Its ``fit`` checks the labels, asks for the arguments of ``estimator.fit``, and reads the predictions. The
     parameters of each class include ``estimator``, ``cv`` and ``n_jobs``.

@@ -16,7 +16,7 @@ from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.null import Interval
 from calibrant.statistics.resampling import t_quantile
 
-#: Of a mean over rows that cannot vary: smaller deviations are the rounding of float32 scores.
+#: For a mean over rows that cannot vary: smaller deviations are the rounding of float32 scores.
 DEVIATES: Final = 1e-6
 
 

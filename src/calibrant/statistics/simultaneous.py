@@ -120,7 +120,7 @@ def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:
 
 
 def is_known(spread: Spread, k: int) -> bool:
-    """Whether it is known well enough how k values vary together, of which these are some."""
+    """Whether it is known well enough how k values vary together; these are some of them."""
     return spread.covariance is not None and spread.df >= max(_LEAST_DF, 3 * k)
 
 

@@ -1,4 +1,4 @@
-"""From which score on decisions can be automated: certified thresholds and risk-coverage curves."""
+"""The score above which decisions can be automated: certified thresholds and risk-coverage curves."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What is asked of a threshold, and what is refused: bad numbers, and rows from which nothing can be certified."""
+"""What is asked of a threshold, and what is refused: bad numbers, and rows that cannot certify anything."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _at_least(name: str, bound: object, seen: float, example: str) -> float:
 
 
 def check_rows(ranked: Ranked, asked: ThresholdOptions, max_risk: float, name: str) -> None:
-    """Reject rows from which no threshold can be certified; ``name`` is the argument of the risk.
+    """Reject rows that cannot certify a threshold; ``name`` is the argument of the risk.
 
     Raises
     ------

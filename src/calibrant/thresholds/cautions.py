@@ -1,4 +1,4 @@
-"""Cautions about rows from which a threshold is certified: few clusters, and sizes or weights related to errors."""
+"""Cautions about rows that certify a threshold: few clusters, and sizes or weights related to errors."""
 
 from __future__ import annotations
 

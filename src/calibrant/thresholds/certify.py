@@ -51,7 +51,7 @@ _MORE: Final = 0.01  # of the rows: a larger coverage by less is not worth a sen
 _FEWEST: Final = 20  # rows of the first of them
 _DIGITS: Final = 2  # decimals of a rounded threshold, at least
 _ONE_SIDE: Final[tuple[Side, ...]] = ("yes",)
-_HALF: Final = 0.5  # the score from which on "yes" is decided if no case is referred
+_HALF: Final = 0.5  # "yes" is decided at and above this score if no case is referred
 
 
 def certify_threshold(
@@ -75,7 +75,7 @@ def certify_threshold(
     cost_of_error: float | None = None,
     cost_of_referral: float | None = None,
 ) -> Threshold:
-    r"""Return the lowest score from which on decisions can be automated with a certified error rate.
+    r"""Return the lowest score at and above which decisions have a certified error rate.
 
     The risk at a threshold t is the error rate of the rows with a score of at least t: of wrong predicted classes, or
     for one event of rows without it. The promise: over repeated samples, the risk at the returned threshold is above
@@ -449,7 +449,7 @@ def _why_none(ranked: Ranked, asked: ThresholdOptions, max_risk: float, worth: f
         sizes = ranked.bettors.sums(ranked.bettors.weights) / asked.bound.largest
         if not enough(sizes, max_risk, alpha):
             bound = "cluster" if asked.bound.rows is not None else "weight"
-            return f"{why}: even without an error, these rows would be too few for so large a {bound}"
+            return f"{why}: these rows are too few for the largest possible {bound}, even if no decision is wrong"
     return why
 
 

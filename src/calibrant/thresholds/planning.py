@@ -31,7 +31,7 @@ _WIDER, _NEAR = 1.6, 1.03  # the quotients of numbers of rows that are tried, at
 
 @lru_cache(maxsize=1024)
 def planned_rows(max_risk: float, alpha: float, risk: float) -> int | None:
-    """Return the rows at or above ONE planned threshold from which on 80 % power certifies it; None for none.
+    """Return the rows at or above ONE planned threshold that certify it with 80 % power; None for none.
 
     ``risk`` is the true one, below ``max_risk``. So many rows allow so many errors; the power is least with the most
     rows that allow no further error.

@@ -85,7 +85,7 @@ def _composite(composite: Threshold) -> str:
 
 
 def _ends(found: ThresholdResult) -> str:
-    """Return from which scores on answers are automatic, such as "no <= 0.07, yes >= 0.93"."""
+    """Return the scores at which answers are automatic, such as "no <= 0.07, yes >= 0.93"."""
     sides = sorted((side for side in found.sides if side.rounded is not None), key=lambda side: side.side)
     several = len(found.sides) > 1
     texts = [f"{f'{side.side} ' * several}{'≤' if side.side == 'no' else '≥'} {side.rounded:.6g}" for side in sides]
@@ -189,4 +189,4 @@ def _method(result: QuestionThresholds) -> Method:
         "each other"
     )
     text = f"{how}; {'each question is tested alone' if result.each else together}"
-    return Method("threshold", "The scores from which on answers are automatic.", text)
+    return Method("threshold", "The lowest scores of automatic answers.", text)

@@ -37,7 +37,7 @@ _Key = tuple[str, str | None]
 
 
 class Gate(NamedTuple):
-    """A confidence from which on answers are automatic, as readers of a file of gates apply it.
+    """The lowest confidence of automatic answers, as readers of a file of gates apply it.
 
     The confidence of a predicate is ``2 |p - 1/2|``, and otherwise the largest probability.
     """
@@ -50,7 +50,7 @@ class Gate(NamedTuple):
 class QuestionThresholds(ShownByQuestion[ThresholdResult]):
     """The result of `certify_questions`: a mapping from the name of each question to its certified thresholds.
 
-    That of a predicate is a `TwoSidedThreshold`, that of a choice or a score a `Threshold` of the largest probability.
+    It is a `TwoSidedThreshold` for a predicate, and a `Threshold` of the largest probability for a choice or a score.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ def certify_questions(
     method: Method | None = None,
     each: bool = False,
 ) -> QuestionThresholds:
-    """Return, for each question of a decision model, from which confidence on its answers can be automatic.
+    """Return, for each question of a decision model, the lowest confidence of automatic answers.
 
     A predicate gets two thresholds, as by `certify_two_sided`: of the decisions yes, at a probability and above, and
     no, at a probability and below. A choice or a score gets one of its largest probability, as by `certify_threshold`.

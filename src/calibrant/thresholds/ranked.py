@@ -216,7 +216,7 @@ class Ranked:
         return self._reduced(*self.upto, np.ones(len(self))).rows
 
     def cluster_details(self, known: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Return what is known of clusters, with the share of the largest from sums in a fixed order."""
+        """Return the facts about clusters, with the share of the largest from sums in a fixed order."""
         if known is None or self.parts is None or not self.parts.whole:
             return known
         return {**known, "largest_cluster": float(self.parts.sums(self.parts.weights).max()) / self.total}
@@ -285,7 +285,7 @@ class Ranked:
 
 
 class Judged(NamedTuple):
-    """The evaluated event: its table, its notion, and what else is known of rows or of a sketch.
+    """The evaluated event: its table, its notion, and other facts about rows or a sketch.
 
     ``referred`` is the weight of cases without a score, such as refusals, which are never automatic.
     """

@@ -1,4 +1,4 @@
-"""`Threshold`: the score from which decisions may be automated, as a value."""
+"""`Threshold`: the lowest score of automatic decisions, as a value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCHEMA_VERSION: Final = 1
 #: How thresholds are certified.
 Method = Literal["closed", "fixed-sequence", "betting"]
 
-#: What is decided at a threshold: the predicted class or the event as it is predicted, or the event's absence.
+#: What is decided at a threshold: the predicted class or the predicted event, or the event's absence.
 Side = Literal["yes", "no"]
 
 
@@ -151,7 +151,7 @@ class Threshold(ThresholdResult):
         The error rate of automatic decisions in these rows, and its one-sided upper end at ``confidence``; NaN for
         none.
     reason : str
-        Why there is no threshold; empty with one.
+        Why no threshold was found; empty with one.
     audit_rows : int
         The automatic decisions to label in each later period, at random, to find a risk of twice ``max_risk`` within
         ten periods with 80 % power.

@@ -33,7 +33,7 @@ _STEP: Final = 1.15
 
 _WIDEST, _WIDE = 10.0, 7.0  # standard deviations of the errors at a cut, and between two cuts
 _FAR: Final = 1e-6  # of the probability of more errors, whose look-ahead is not calculated one by one
-_DIRECT: Final = 96  # numbers of errors between cuts, up to which sums are faster than Fourier transforms
+_DIRECT: Final = 96  # up to this number of errors between cuts, sums are faster than Fourier transforms
 
 #: The fixed sequence starts at so many rows that this many errors would do.
 START: Final = 2

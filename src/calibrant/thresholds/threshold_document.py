@@ -78,7 +78,7 @@ def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Docum
     )
     event = evaluated_event(result.notion, result.n_classes, source)
     risks = [f'"{side.side}" ' * several + percent(side.max_risk) for side in result.sides]
-    lowest = "The lowest score from which on the error rate is certified."
+    lowest = "The lowest score with a certified error rate at and above it."
     return Document(
         title="Certified threshold",
         headline=f"{rows_text(result.n)}{in_clusters(first.clusters)} ({event})",
@@ -399,5 +399,5 @@ def _groups_table(result: Threshold) -> Table:
 
 
 def rate_text(share: float) -> str:
-    """Return an error rate; a dash if there are no such rows."""
+    """Return an error rate; a dash without such rows."""
     return "-" if math.isnan(share) else share_text(share)

@@ -357,7 +357,7 @@ def in_place(
     notion: Notion,
     kept: Kept,
 ) -> Increments | None:
-    """Read a batch once and add it to the states; return what their lists take. None if there is no kernel for it."""
+    """Read a batch once and add it to the states; return what their lists take. None without a kernel for it."""
     kernels = tensors.kernels_on(preds.device)
     event = None if kernels is None else _event_of(kernels, preds, layout, notion, kept)
     if kernels is None or event is None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from calibrant.errors import InputError, NothingJudgedError, check_choice
 from calibrant.errors.faults import MAY_BE_LOGITS, Fault
-from calibrant.errors.wording import Terms, translate
+from calibrant.errors.wording import SOFT_LABELS, Terms, translate
 from calibrant.inputs.conversion import check_stored, on_device
 from calibrant.inputs.notions import DEFAULTS, NOTIONS
 from calibrant.inputs.predictions import Layout, Notion, as_predictions, sum_tolerance
@@ -43,7 +43,7 @@ class _History(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch after reading: its number of columns, and what it adds to the states beside what it added already."""
+    """A batch after reading: its number of columns, and what it still adds to the states."""
 
     width: int
     increments: Increments
@@ -95,6 +95,7 @@ _TERMS: Final = Terms(
     multilabel="use ClasswiseCalibrationError(num_classes, notion='multilabel')",
     ignore_index="pass ignore_index={} to the metric to leave such rows out",
     unsummed=f". {_CONFIDENCES}",
+    soft_labels=SOFT_LABELS,
 )
 _TERMS_OF_LABELS: Final = replace(_TERMS, multilabel="pass notion='multilabel' to the metric")
 

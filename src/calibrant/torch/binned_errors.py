@@ -72,7 +72,7 @@ class CalibrationError(TableMetric):
     ignore_index : int, optional
         Rows with this target are left out, with both kinds of bins.
     validate_args : bool, default True
-        False evaluates rows that do not sum to 1 as they are, such as those of sigmoid heads, and skips the checks that
+        False also evaluates rows that do not sum to 1, such as rows of sigmoid heads, and skips the checks that
         cost a pass over the data or a wait for the device. Bad values on a GPU then give wrong numbers. On the host
         the other checks are part of the one read, and stay.
     notion : {"positive", "top-label", "classwise"}, optional
@@ -165,9 +165,8 @@ class CalibrationError(TableMetric):
             check_classes(num_classes)
         check_notion(notion, ("positive", "top-label", "classwise")[: 2 if task == "binary" else 3], num_classes)
         classes = num_classes if task == "multiclass" else None
-        half: Literal[0, 1] = (
-            1 if task != "binary" or notion == "positive" else 0
-        )  # 0.5 predicts class 0 if binary scores are folded
+        is_folded = task == "binary" and notion != "positive"
+        half: Any = int(not is_folded)  # 0.5 predicts class 0 then
         make: tuple[Any, ...] = ("rows", "half 0") if adaptive else ("bins", num_bins, closed)
         if state == "sketch":
             notion, make = notion or "top-label", ("sketch", f"half {half}")

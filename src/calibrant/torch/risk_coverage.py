@@ -70,7 +70,7 @@ class _RiskCoverage(TableMetric):
         """Replace targets that are not whole numbers by the class that is not predicted, with a warning.
 
         TorchUncertainty counts such a target as an error, because it equals no class. Its own tests have such targets.
-        If all predictions are whole numbers, the arguments are in the wrong order, and the targets stay as they are, so
+        If all predictions are whole numbers, the arguments are in the wrong order, and the targets stay unchanged, so
         that reading them raises an error.
         """
         broken = target.isfinite() & (target != target.round())
@@ -541,7 +541,7 @@ class _RiskCurve:
         return float((sums.sum() - outer / 2) / (self.n - 1) / self.n)
 
     def coverage_at(self, risk: float) -> float:
-        """Return the largest coverage whose risk is at most this; NaN if there is none."""
+        """Return the largest coverage whose risk is at most this; NaN without such a coverage."""
         first, last = self.risks(self.ends[:-1] + 1), self.errors[1:] / self.ends[1:]
         admissible = np.flatnonzero(np.minimum(first, last) <= risk)  # within a tie the risk rises or falls
         if not len(admissible):

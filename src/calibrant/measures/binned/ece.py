@@ -127,7 +127,7 @@ ECE = Measure(
     label="ECE",
     meaning="Expected calibration error: the mean absolute difference between predicted and observed frequency over "
     "bins of equal width.",
-    misleads="The ECE is positive by chance. Positive and negative differences within a bin cancel.",
+    misleads="Positive and negative differences within a bin cancel.",
     computed="The ECE is the mean absolute difference between mean predicted probability and observed frequency over "
     "{bins}, weighted by their rows",
     sources=("Naeini et al. 2015",),
@@ -245,7 +245,7 @@ ACE = Measure(
     label="adaptive ECE",
     meaning="The mean absolute difference between predicted and observed frequency over equal-frequency bins, whose "
     "edges depend on the data.",
-    misleads="The adaptive ECE is positive by chance. Equal-frequency bins are wide where scores are sparse.",
+    misleads="The bins are wide where scores are sparse.",
     computed="The adaptive ECE is the mean absolute difference between mean predicted probability and observed "
     "frequency over {bins}",
     sources=("Nguyen and O'Connor 2015",),

@@ -117,7 +117,7 @@ RMSCE = Measure(
     name="rmsce",
     label="RMSCE",
     meaning="Root mean square calibration error: like the ECE, with more weight on large differences.",
-    misleads="The RMSCE is positive by chance, with a larger upward bias than the ECE.",
+    misleads="Its upward bias is larger than that of the ECE.",
     computed="The RMSCE is the root mean square difference between mean predicted probability and observed frequency "
     "over {bins}",
     sources=("Kumar et al. 2019",),
@@ -184,7 +184,7 @@ MURPHY_RELIABILITY = Measure(
     name="murphy_reliability",
     label="Murphy reliability",
     meaning="Reliability component of the Brier score over bins: the square of the RMSCE. The ideal value is 0.",
-    misleads="The reliability is positive by chance, like the RMSCE.",
+    misleads="It depends on the bins.",
     computed="The Murphy reliability is the mean squared difference between mean predicted probability and observed "
     "frequency over {bins}",
     sources=("Murphy 1973",),
@@ -202,7 +202,7 @@ MURPHY_RESOLUTION = Measure(
     label="Murphy resolution",
     meaning="Resolution component of the Brier score: the variance of the observed frequencies of the bins. Higher is "
     "better.",
-    misleads="The resolution is positive by chance and depends on the bins.",
+    misleads="It depends on the bins.",
     computed="The Murphy resolution is the variance of the observed frequencies of {bins} around the base rate",
     sources=("Murphy 1973",),
     value=_resolution,

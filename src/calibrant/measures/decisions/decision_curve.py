@@ -38,8 +38,8 @@ _ROUNDED: Final = 1e-12  # relative, of the mean of equal scores
 #: 0.01, 0.02, ..., 0.99
 THRESHOLDS: Final = tuple((np.arange(1, 100) / 100).tolist())
 
-_METHOD: Final = f"{NORMAL}, where {LEAST_ROWS} rows or more are treated"
-_METHOD_OF_CLUSTERS: Final = f"{NORMAL}, where {LEAST_ROWS} rows of {LEAST_CLUSTERS} clusters or more are treated"
+_METHOD: Final = f"{NORMAL}, at thresholds with at least {LEAST_ROWS} treated rows"
+_METHOD_OF_CLUSTERS: Final = f"{_METHOD} in at least {LEAST_CLUSTERS} clusters"
 
 
 def net_benefit(

@@ -131,7 +131,7 @@ def with_unseen(seen: float, flips: Sequence[Flips | None], tail: float) -> floa
     seen : float
         The observed variance.
     flips : sequence of Flips or None
-        Those of each model; None where the losses are not those of one event.
+        The values of each model; None where the losses are not of one event.
     tail : float
         The one-sided error of the statement.
     """

@@ -183,7 +183,7 @@ MISCALIBRATION = Measure(
     label="miscalibration",
     meaning="Miscalibration component (MCB) of the Brier score: the part that isotonic recalibration on these "
     "data would remove.",
-    misleads="The miscalibration is positive by chance, because the isotonic fit adapts to these rows.",
+    misleads="The isotonic fit adapts to these rows.",
     computed="The miscalibration is the decrease of the Brier score by the isotonic (CORP) fit of outcomes on scores",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),
@@ -201,7 +201,7 @@ DISCRIMINATION = Measure(
     label="discrimination",
     meaning="Discrimination component (DSC) of the Brier score: the improvement over always predicting the base rate, "
     "after recalibration. Higher is better.",
-    misleads="The discrimination is positive by chance, even for predictions without skill.",
+    misleads="It is above 0 even for predictions without skill.",
     computed="The discrimination is the Brier score of the base rate minus the Brier score of the isotonic fit of "
     "outcomes on scores (CORP)",
     sources=("Dimitriadis et al. 2021",),
@@ -219,7 +219,7 @@ UNCERTAINTY = Measure(
     name="uncertainty",
     label="uncertainty",
     meaning="Uncertainty component of the Brier score: the Brier score of always predicting the base rate.",
-    misleads="The uncertainty does not depend on the model.",
+    misleads="It does not depend on the model.",
     computed="The uncertainty is the Brier score of always predicting the base rate",
     sources=("Murphy 1973",),
     profiles=frozenset({"standard", "forecast"}),

@@ -1,6 +1,6 @@
 """Loess of the outcomes, at each score a line through the nearest rows, and the errors that are its gaps to the scores.
 
-These errors are the integrated calibration index (ICI) and the quantiles E50 and E90. Beside them are the interval of
+These errors are the integrated calibration index (ICI) and the quantiles E50 and E90. There are also the interval of
 the index, and the curve with its bands.
 """
 
@@ -332,7 +332,7 @@ ICI = Measure(
     label="ICI",
     meaning="Integrated calibration index: the mean absolute difference between the predictions and a loess curve of "
     "the outcomes.",
-    misleads="The ICI is positive by chance. The ICI depends on the smoother and its span, so report both.",
+    misleads="It depends on the smoother and its span, so report both.",
     computed=f"The ICI is the mean absolute difference between the predictions and {_CURVE}",
     sources=_SOURCES,
     value=lambda event: _mean(event.cells, event.cells.of(Loess.of)),
@@ -371,12 +371,12 @@ E50 = _quantile_measure(
     "E50",
     0.5,
     "The median absolute difference between the predictions and a loess curve of the outcomes.",
-    "The median depends on the smoother, like the ICI. It ignores the half of the rows with the larger differences.",
+    "It ignores the half of the rows with the larger differences.",
 )
 E90 = _quantile_measure(
     "e90",
     "E90",
     0.9,
     "The 90th percentile of the absolute difference between the predictions and a loess curve of the outcomes.",
-    "The percentile depends on the smoother, like the ICI. With few rows, the ends of the curve determine it.",
+    "With few rows, the ends of the curve determine it.",
 )

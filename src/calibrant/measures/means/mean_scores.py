@@ -70,7 +70,7 @@ ACCURACY = Measure(
     label="accuracy",
     meaning="The share of rows whose predicted class is correct. Higher is better.",
     of_event=(
-        "accuracy (p ≥ 0.5)",
+        "accuracy at 0.5",
         "The share of rows in which the event occurs and the score is 0.5 or more, or neither. Higher is better.",
     ),
     misleads="Correct predictions with confidence 0.51 and 0.99 count alike.",
@@ -158,7 +158,7 @@ BRIER = Measure(
     name="brier",
     label="Brier score",
     meaning="The mean squared difference between the probabilities and the outcomes. Lower is better.",
-    misleads="The Brier score also rewards discrimination.",
+    misleads="It also rewards discrimination.",
     computed="The Brier score is the mean squared difference between the probabilities and the outcomes",
     sources=("Brier 1950",),
     profiles=frozenset({"standard", "clinical", "forecast"}),
@@ -183,7 +183,7 @@ EVENT_BRIER = Measure(
     name="brier_event",
     label="Brier score (event)",
     meaning="The Brier score of the evaluated event, or the top-label Brier score for the top label. Lower is better.",
-    misleads="The Brier score of the event also rewards discrimination.",
+    misleads="It also rewards discrimination.",
     computed="The Brier score of the event is the mean squared difference between its predicted probability and the "
     "outcome",
     sources=("Brier 1950",),
@@ -254,7 +254,7 @@ NLL = Measure(
     name="nll",
     label="log loss",
     meaning="The mean negative logarithm of the probability of the observed outcome. Lower is better.",
-    misleads="A single observed outcome with probability 0 makes it infinite.",
+    misleads="One observed outcome with probability 0 makes it infinite.",
     computed="The log loss is the mean negative natural logarithm of the probability of the observed outcome",
     sources=("Good 1952",),
     value=lambda event: event.predictions.nll,
@@ -368,7 +368,7 @@ WITHIN_ONE = Measure(
     label="within one level",
     meaning="The share of rows whose most probable level is at most one level from the observed level. Higher is "
     "better.",
-    misleads="With two levels it is always 1, and with three levels a prediction of the middle level always counts.",
+    misleads="With two levels it is always 1. With three, the middle level always counts.",
     computed="The accuracy within one level is the share of rows whose most probable level is at most one level from "
     "the observed level",
     value=_of_levels(lambda ordered: ordered.within_one),
@@ -389,7 +389,7 @@ RPS = Measure(
     label="RPS",
     meaning="The ranked probability score: the mean squared distance between the cumulative probabilities of ordered "
     "levels and the cumulative outcome, summed over levels. Lower is better.",
-    misleads="The score grows with the number of levels, and it also rewards discrimination.",
+    misleads="It grows with the number of levels, and also rewards discrimination.",
     computed="The ranked probability score is the mean over rows of the sum over all levels but the last of the "
     "squared difference between cumulative probability and cumulative outcome",
     sources=("Epstein 1969",),

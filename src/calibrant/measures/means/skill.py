@@ -179,7 +179,7 @@ BRIER_SKILL = Measure(
     label="Brier skill",
     meaning="1 minus the ratio of the Brier score to the Brier score of always predicting the base rates. The value 1 "
     "is perfect. The value 0 is no better than the base rates.",
-    misleads="The Brier skill depends on the base rates of these rows.",
+    misleads="It depends on the base rates of these rows.",
     computed="The Brier skill is 1 minus the ratio of the Brier score to the Brier score of always predicting the "
     "base rates of these rows",
     sources=("Brier 1950", "Kattan and Gerds 2018"),
@@ -283,8 +283,7 @@ LOG_LOSS_SKILL = Measure(
     "perfect. The value 0 is no better than the base rate.",
     computed="The log loss skill is 1 minus the ratio of the log loss of the event to the log loss of always "
     "predicting the base rate of these rows",
-    misleads="The skill depends on the base rate of these rows. One observed outcome with probability 0 makes the "
-    "skill minus infinity.",
+    misleads="One observed outcome with probability 0 makes it minus infinity.",
     sources=("McFadden 1974",),
     value=lambda event: _log_loss_skill(event.table),
     scale="ratio",

@@ -201,7 +201,7 @@ AUROC = Measure(
     label="AUROC",
     meaning="The area under the ROC curve: the probability that a row with the event has a higher score than a row "
     "without it.",
-    misleads="The AUROC does not depend on calibration.",
+    misleads="It does not depend on calibration.",
     computed="The AUROC is the share of pairs in which the row with the event has a higher score than the row without "
     "the event, and ties count half",
     sources=("Hanley and McNeil 1982", "DeLong et al. 1988"),

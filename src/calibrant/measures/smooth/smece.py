@@ -187,11 +187,11 @@ def _replicate(replicates: Replicates) -> tuple[Float64s, Float64s]:
 SMECE = Measure(
     name="smece",
     label="smooth ECE",
-    meaning="Smooth calibration error: the mean absolute difference after kernel smoothing over the scores, without "
-    "bins.",
+    meaning="Smooth calibration error: the mean absolute difference between predictions and outcomes after kernel "
+    "smoothing, without bins.",
     misleads="Positive and negative differences within a bandwidth cancel.",
-    computed="The smooth ECE is the mean absolute difference of smoothed scores and outcomes, with a reflected "
-    "Gaussian kernel whose bandwidth equals the smooth ECE",
+    computed="The smooth ECE is the mean absolute difference between smoothed scores and smoothed outcomes, with a "
+    "reflected Gaussian kernel whose bandwidth equals the smooth ECE",
     sources=("Błasiok and Nakkiran 2024",),
     value=lambda event: event.of(event_error).value,
     bound=lambda event: event.of(event_error).error_bound,

@@ -86,6 +86,13 @@
       });
     }
 
+    for (const button of root.querySelectorAll(".copy")) {
+      button.addEventListener("click", () => {
+        getSelection().selectAllChildren(button.previousElementSibling);
+        if (document.execCommand("copy")) button.textContent = "copied"; // works without a server too
+      });
+    }
+
     const dialog = root.querySelector("dialog");
     if (!dialog) continue;
     const parse = (text) => [...text.matchAll(/("(?:[^"]|"")*"|[^,\r\n]*)(,|\r\n|$)/g)].reduce((rows, [, cell, end]) => {
