@@ -494,7 +494,8 @@ class CalibrationMap:
         else:
             what = ", ".join(filter(None, [_family(self.kind, form, formula_of(self)), formula_of(self)]))
         classes = [f"{form.n_classes:,} classes"] if isinstance(form, Softmax) else []
-        return ", ".join([what, *classes, f"fitted to {rows_text(self.fitted.n)}"])
+        rows = "assumed" if self.fitted is None else f"fitted to {rows_text(self.fitted.n)}"
+        return ", ".join([what, *classes, rows])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CalibrationMap) and self.to_json() == other.to_json()

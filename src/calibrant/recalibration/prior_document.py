@@ -116,7 +116,9 @@ def _verdict(fix: PriorShift) -> Iterator[Sentence]:
         yield Sentence(f"The assumption is not checked, because {fix.unchecked}.")
     yield Sentence(" ".join(_map(fix)))
     if fix.estimate is not None:
-        yield Sentence("Confidence intervals and p-values assume independent rows.")
+        clusters = fix.estimate.clusters
+        of = "independent rows" if clusters is None else f"independent clusters, of which there are {clusters:,}"
+        yield Sentence(f"Confidence intervals and p-values assume {of}.")
 
 
 def _change(fix: PriorShift) -> str:
@@ -175,9 +177,7 @@ def _map(fix: PriorShift) -> Iterator[str]:
     intercept = fix.map.parameters["intercept"]
     yield f"Map: a shift of the log-odds, log-odds {'+' if intercept > 0 else '-'} {abs(intercept):.3g}."
     yield "The order of the scores, and so the AUROC, does not change."
-    certain = 0 if fix.estimate is None else fix.estimate.certain
-    count = f"{certain:,} scores are exactly 0 or 1; they" if certain else "Scores of exactly 0 or 1"
-    yield f"{count} stay 0 or 1 to rounding, because no event rate changes infinite log-odds."
+    yield "Scores of exactly 0 or 1 stay 0 or 1 to rounding, because no event rate changes infinite log-odds."
 
 
 # ---------------------------------------------------------------- the numbers

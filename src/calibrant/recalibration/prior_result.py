@@ -41,23 +41,21 @@ class PriorEstimate:
     ----------
     n : int
         The number of scores.
-    certain : int
-        How many of them are exactly 0 or 1, for one event.
     value, low, high : tuple of float
-        The most likely share of each class, with its confidence interval; of one event that of the event alone.
+        The most likely share of each class, with its confidence interval; of one event that of the event alone. The
+        map has half a row in place of a share of 0.
     level : float
         The confidence of each interval.
-    at_end : tuple of bool
-        The shares whose estimate is 0 or 1. The map has half a row in place of a share of 0.
+    clusters : int or None
+        The number of clusters; None for independent rows.
     """
 
     n: int
-    certain: int
     value: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
     level: float
-    at_end: tuple[bool, ...]
+    clusters: int | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,7 +68,7 @@ class PriorCheck:
         What the scores are compared with: the mixture that reference scores of the training population and the
         estimated shares imply; or, without reference scores, an estimate at the end of its range.
     statistic : float
-        The statistic: chi-square, or a standard normal deviate for "end".
+        The statistic: chi-square; for "end" the deviation in standard errors.
     df : int or None
         The degrees of freedom of chi-square.
     p_value : float

@@ -10,8 +10,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from calibrant.errors import InputError, quoted
-from calibrant.errors.wording import number as exact
+from calibrant.errors.wording import number
 from calibrant.inputs.conversion import as_numbers, as_values
+from calibrant.inputs.predictions import check_weights_are, valid_weights
+from calibrant.inputs.weights import WeightsAre, effective_rows, integer_weights
 from calibrant.recalibration.events import fitted_to, map_event
 from calibrant.recalibration.maps import CalibrationMap, Fitted, check_rows
 from calibrant.recalibration.pieces import probabilities
@@ -21,9 +23,11 @@ from calibrant.recalibration.softmax import log_softmax
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch
+from calibrant.statistics.folds import DealtRows
 from calibrant.statistics.mixture import Mixture
 from calibrant.statistics.resampling import check_level
 from calibrant.table import ReliabilityTable
+from calibrant.table.cluster_labels import as_clusters
 
 #: The share of the event, or those of all classes: in order, or by their names.
 Prior: TypeAlias = float | Sequence[float] | Mapping[str, float]
@@ -35,7 +39,6 @@ LEAST_SCORES: Final = 30
 MOST_CLASSES: Final = 200
 
 _SUM: Final = 1e-6  # by which shares may miss the sum 1
-_OF_EVENT: Final = 2  # columns of one event: without it, with it
 
 
 def shares_of(argument: str, prior: object) -> Shares:
@@ -46,30 +49,22 @@ def shares_of(argument: str, prior: object) -> Shares:
     InputError
         For a share that is not above 0 and below 1, for one class, and for a sum other than 1.
     """
-    what = "a share above 0 and below 1"
-    if prior is None or isinstance(prior, (str, bytes)):
-        raise InputError(argument, f"{what}, or those of all classes", repr(prior), "pass a number such as 0.02")
-    names = None
-    if isinstance(prior, Mapping):
-        names, entries = tuple(map(str, prior)), list(prior.values())
-    elif isinstance(prior, (int, float, np.number)) and not isinstance(prior, bool):
-        entries = [prior]
-    else:
-        entries = as_numbers(argument, as_values(argument, prior)).reshape(-1).tolist()
-    if not isinstance(prior, (int, float, np.number)) and len(entries) < _OF_EVENT:
+    names = tuple(map(str, prior)) if isinstance(prior, Mapping) else None
+    given = as_values(argument, list(prior.values()) if isinstance(prior, Mapping) else prior)
+    values = as_numbers(argument, given).astype(np.float64)
+    if values.ndim > 1 or values.shape in ((0,), (1,)):
         remedy = "pass the share of every class, or for one event a number alone"
-        raise InputError(argument, "the shares of at least two classes", f"{len(entries)}", remedy)
-    for entry in entries:
-        if isinstance(entry, bool) or not isinstance(entry, (int, float, np.number)):
-            raise InputError(argument, what, repr(entry), "pass a share such as 0.02")
-        if not 0 < entry < 1:
-            remedy = "pass a share such as 0.02; at a share of 0 or 1 every score becomes 0 or 1, without a map"
-            raise InputError(argument, what, exact(float(entry)), remedy)
-    values = tuple(map(float, entries))
-    if len(values) > 1 and abs(sum(values) - 1) > _SUM:
-        remedy = "pass the share of every class" + " with more digits" * (abs(sum(values) - 1) < 0.02)
-        raise InputError(argument, "shares with the sum 1", f"the sum {sum(values):.6g}", remedy)
-    return Shares(values, names)
+        raise InputError(argument, "the share of one event, or of at least two classes", f"shape {values.shape}", remedy)
+    shares = values.reshape(-1)
+    good = (shares > 0) & (shares < 1)
+    if not good.all():
+        remedy = "pass a share such as 0.02; at a share of 0 or 1 every score becomes 0 or 1, without a map"
+        raise InputError(argument, "a share above 0 and below 1", number(shares[~good][0]), remedy)
+    total = float(shares.sum())
+    if values.ndim and abs(total - 1) > _SUM:
+        remedy = "pass the share of every class" + " with more digits" * (abs(total - 1) < 0.02)
+        raise InputError(argument, "shares with the sum 1", f"the sum {total:.6g}", remedy)
+    return Shares(tuple(shares.tolist()), names)
 
 
 def named_shares(prior: Shares | None, trained: Shares, class_names: Sequence[str] | None) -> tuple[Shares, Shares]:
@@ -80,31 +75,28 @@ def named_shares(prior: Shares | None, trained: Shares, class_names: Sequence[st
     InputError
         For shares of other classes, and for names that are missing.
     """
+    new = trained if prior is None else prior
     if class_names is not None and trained.of_event:
         raise InputError("class_names", "no names for one event", f"{len(class_names)}", "leave class_names out")
-    names = trained.names if class_names is None else tuple(map(str, class_names))
-    if prior is not None and len(prior.values) != len(trained.values):
-        of = ["the share of one event" if each.of_event else f"{len(each.values)} shares" for each in (trained, prior)]
+    if len(new.values) != len(trained.values):
+        of = ["the share of one event" if each.of_event else f"{len(each.values)} shares" for each in (trained, new)]
         raise InputError("prior", f"{of[0]}, as trained_prior", of[1], "pass the shares of the same classes twice")
-    if names is None and prior is not None:
-        names = prior.names
-    ordered = [_in_order(argument, each, names) for argument, each in (("prior", prior), ("trained_prior", trained))]
-    return ordered[0] or ordered[1], ordered[1]
+    names = trained.names or new.names if class_names is None else tuple(map(str, class_names))
+    if names is None:
+        return new, trained
+    if len(names) != len(trained.values) or len(set(names)) < len(names):
+        expected = f"{len(trained.values)} different names, one for each share"
+        raise InputError("class_names", expected, ", ".join(map(quoted, names[:10])), "name each class once")
+    return _in_order("prior", new, names), _in_order("trained_prior", trained, names)
 
 
-def _in_order(argument: str, shares: Any, names: tuple[str, ...] | None) -> Any:
+def _in_order(argument: str, shares: Shares, names: tuple[str, ...]) -> Shares:
     """Return shares in the order of names; those without names are in that order."""
-    if shares is None or names is None:
-        return shares
-    if len(names) != len(shares.values) or len(set(names)) < len(names):
-        expected = f"{len(shares.values)} different names, one for each share"
-        raise InputError("class_names", expected, f"{len(names)}", "name each class once")
-    if shares.names is None:
-        return Shares(shares.values, names)
-    if unknown := [name for name in shares.names if name not in names]:
+    if unknown := [name for name in shares.names or () if name not in names]:
         known = ", ".join(map(quoted, names[:10]))
         raise InputError(argument, f"the classes {known}", quoted(unknown[0]), "use the same names in both")
-    return Shares(tuple(shares.values[shares.names.index(name)] for name in names), names)
+    places = range(len(names)) if shares.names is None else map(shares.names.index, names)
+    return Shares(tuple(shares.values[place] for place in places), names)
 
 
 def prior_shift(
@@ -115,6 +107,9 @@ def prior_shift(
     logits: bool = False,
     reference: ArrayLike | CalibrationSketch | ReliabilityTable | None = None,
     class_names: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    weights_are: WeightsAre | None = None,
+    clusters: ArrayLike | None = None,
     level: float = 0.95,
 ) -> PriorShift:
     r"""Return the map of scores for another event rate, or other shares of the classes; no outcomes are needed.
@@ -151,6 +146,8 @@ def prior_shift(
         same undersampling. They check the assumption.
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns. By default those of a mapping.
+    weights, weights_are, clusters : optional
+        As in `calibrant.evaluate`, of the rows of ``probs``. Pass the cluster of each row if rows may be dependent.
     level : float, default 0.95
         The confidence of the intervals. The check rejects the assumption if its p-value is at most 1 - level.
 
@@ -163,32 +160,33 @@ def prior_shift(
     ------
     calibrant.errors.InputError
         For shares of 0 or 1, for shares of classes without the sum 1, for unknown names; without ``prior`` and
-        ``probs``, or with both; for invalid scores; for fewer than 30 scores, for equal scores, and for an estimate of
-        more than 200 classes.
+        ``probs``, or with both; for invalid scores, weights or clusters; for fewer than 30 scores, for equal scores,
+        for an estimate of more than 200 classes, and for a reference with ``clusters``.
 
     Notes
     -----
     The ends of an interval are the shares at which twice the log-likelihood falls by the quantile of chi-square with 1
-    degree of freedom. Other shares follow along the least favourable line, on which one event leaves no choice.
-    If the estimate of a share is 0, the map has 1 / (2 N + 2), half a row.
+    degree of freedom. Other shares follow along the least favourable line, on which one event leaves no choice. With
+    sampling weights or clusters, the fall is multiplied by the design effect of the estimate, from the influences of
+    the rows (Rao and Scott 1984), and the quantile is that of Student's t squared. If the estimate of a share is 0, the
+    map has 1 / (2 N + 2), half a row.
 
     The check compares the share of ``probs`` in cells of the scores with that of the reference scores, each weighted by
     :math:`w = \sum_k \pi'_k p_k / \pi_k`, the ratio of the two distributions under the assumption, and the means of the
     reference scores with ``trained_prior``. The statistic is chi-square of the differences, with their covariance,
     which allows for the estimated shares. One event has up to ten cells with equally many scores; classes have two for
-    each predicted class, by the median of its probability. Without reference scores the assumption cannot be checked:
+    each predicted class, by the median of its probability. The check assumes independent rows. Without reference scores the assumption cannot be checked:
     for every distribution of the scores there is one of the training population from which only the rate differs. Only
     an estimate at the end of its range can contradict it.
 
     The map of one event is a line in log-odds with slope 1; that of classes has the constants
     :math:`\log(\pi'_k / \pi_k)`. Scores of 0 and 1 have infinite log-odds, so no rate changes them: they are moved to
-    the nearest numbers, as by every map. Estimates assume independent rows. Rows with equal scores are pooled. Cost:
-    some passes over the distinct rows.
+    the nearest numbers, as by every map. Cost: some passes over the rows, of which equal ones are pooled.
 
     References
     ----------
     Elkan (2001), IJCAI, 973-978. Saerens, Latinne, Decaestecker (2002), doi 10.1162/089976602753284446. Lipton, Wang,
-    Smola (2018), arXiv 1802.03916, for the assumption.
+    Smola (2018), arXiv 1802.03916, for the assumption. Rao, Scott (1984), doi 10.1214/aos/1176346391.
 
     Examples
     --------
@@ -209,24 +207,27 @@ def prior_shift(
     >>> [round(each[0], 3) for each in (fix.estimate.value, fix.estimate.low, fix.estimate.high)]
     [0.101, 0.088, 0.114]
     """
-    trained = shares_of("trained_prior", trained_prior)
-    known = None if prior is None else shares_of("prior", prior)
+    known, trained = None if prior is None else shares_of("prior", prior), shares_of("trained_prior", trained_prior)
     check_level(level)
     if (prior is None) == (probs is None):
         got, remedy = "both" if probs is not None else "neither", "pass a known prior, or probs to estimate it"
         raise InputError("prior", "either prior or probs", got, remedy)
-    if probs is None and reference is not None:
-        remedy = "leave reference out, or pass probs instead of prior"
-        raise InputError("reference", "scores to compare with, in probs", "no probs", remedy)
+    of_probs = {"reference": reference, "weights": weights, "clusters": clusters}
+    for argument, value in of_probs.items():
+        if probs is None and value is not None:
+            remedy = f"leave {argument} out, or pass probs instead of prior"
+            raise InputError(argument, "an argument that goes with probs", "no probs", remedy)
+    check_weights_are(weights_are, given=weights is not None)
     new, trained = named_shares(known, trained, class_names)
     if probs is None:
-        return _known(new, trained)
-    return _estimated(new, trained, _rows("probs", probs, trained, logits=logits), reference, level, logits=logits)
-
-
-def _known(new: Shares, trained: Shares) -> PriorShift:
-    assumed = {"prior": list(new.values), "trained_prior": list(trained.values)}
-    return PriorShift(map=_map(new, trained, None, assumed), prior=new.values, trained_prior=trained.values)
+        assumed = {"prior": list(new.values), "trained_prior": list(trained.values)}
+        return PriorShift(map=_map(new, trained, None, assumed), prior=new.values, trained_prior=trained.values)
+    if reference is not None and clusters is not None:
+        remedy = "leave reference out, or clusters if the rows are independent"
+        raise InputError("reference", "no reference together with clusters", "both", remedy)
+    rows = _rows("probs", probs, trained, logits=logits, weights=weights, weights_are=weights_are, clusters=clusters)
+    compared = None if reference is None else _reference(reference, trained, logits=logits)
+    return _estimated(trained, rows, compared, level)
 
 
 def _map(new: Shares, trained: Shares, fitted: Fitted | None, assumed: dict[str, Any]) -> CalibrationMap:
@@ -249,28 +250,54 @@ def _logit(share: float) -> float:
     return math.log(share) - math.log1p(-share)
 
 
-def _rows(argument: str, probs: Any, trained: Shares, *, logits: bool) -> Rows:
-    """Return valid rows in an order that their numbers alone decide."""
+def _rows(
+    argument: str,
+    probs: Any,
+    trained: Shares,
+    *,
+    logits: bool,
+    weights: Any = None,
+    weights_are: WeightsAre | None = None,
+    clusters: Any = None,
+) -> Rows:
+    """Return valid rows in an order that their numbers alone decide; without clusters, equal rows are pooled."""
     array = as_numbers(argument, as_values(argument, probs))
     x = np.asarray(array, np.float64)
     shape = "(N,), a score for each row" if trained.of_event else f"(N, {len(trained.values)}), a column for each class"
     if x.ndim != (1 if trained.of_event else 2) or (x.ndim == 2 and x.shape[1] != len(trained.values)):
         remedy = "pass the column of the event, such as probs[:, 1]" if trained.of_event else "pass all columns"
         raise InputError(argument, f"shape {shape}", f"shape {x.shape}", remedy)
-    if len(x) < LEAST_SCORES:
-        raise InputError(argument, f"at least {LEAST_SCORES} scores", f"{len(x)}", "pass more scores")
     check_rows(argument, x, array.dtype.name, logits=logits)
-    distinct, counts = np.unique(x, axis=0, return_counts=True)
-    if len(distinct) == 1:
+    w = np.ones(len(x)) if weights is None else valid_weights(weights, len(x), weights_are)
+    labels = None if clusters is None else as_clusters(clusters, len(x))
+    held = np.flatnonzero(w > 0)
+    if len(held) < LEAST_SCORES:
+        got = f"{len(held)}{' with weight above 0' * (weights is not None)}"
+        raise InputError(argument, f"at least {LEAST_SCORES} scores", got, "pass more scores")
+    by_label = [] if labels is None else [labels.hashes[held]]
+    order = held[np.lexsort([*by_label, w[held], *x[held].reshape(len(held), -1).T])]
+    x, w, whole = x[order], w[order], integer_weights(w)
+    differ = np.append(True, np.any(np.diff(x.reshape(len(x), -1), axis=0) != 0, axis=1))
+    if differ.sum() == 1:
         remedy = "pass scores of all rows; equal scores say nothing about the event rate"
         raise InputError(argument, "scores that differ", "equal scores", remedy)
-    if trained.of_event and logits:
-        distinct = np.column_stack([probabilities(-distinct), probabilities(distinct)])
-    elif trained.of_event:
-        distinct = np.column_stack([1 - distinct, distinct])
-    elif logits:
-        distinct = np.exp(log_softmax(distinct))
-    return Rows(distinct, counts.astype(np.float64))
+    numbers = None
+    if labels is not None:
+        numbers, distinct = labels.take(order).numbered()
+        if len(distinct) < 2:
+            remedy = "pass rows of more clusters, because one cluster does not show how clusters vary"
+            raise InputError("clusters", "at least 2 clusters", "1", remedy)
+    elif whole:
+        x, w = x[differ], np.add.reduceat(w, np.flatnonzero(differ))
+    dealt = DealtRows.of(w, np.ones(len(w)) if whole else w, numbers)
+    return Rows(_columns(x, trained, logits=logits), dealt, len(held))
+
+
+def _columns(x: Float64s, trained: Shares, *, logits: bool) -> Float64s:
+    """Return the probabilities of all columns; of one event those without and with it."""
+    if trained.of_event:
+        return np.column_stack([probabilities(-x), probabilities(x)] if logits else [1 - x, x])
+    return np.exp(log_softmax(x)) if logits else x
 
 
 def _reference(reference: Any, trained: Shares, *, logits: bool) -> Rows:
@@ -283,40 +310,38 @@ def _reference(reference: Any, trained: Shares, *, logits: bool) -> Rows:
         got = f"a {type(reference).__name__} of notion {notion!r}"
         raise InputError("reference", expected, got, "pass an array of scores")
     table = reference.table if isinstance(reference, CalibrationSketch) else reference
-    scores = table.scores.astype(np.float64)
-    return Rows(np.column_stack([1 - scores, scores]), table.counts.astype(np.float64))
+    counts = table.counts.astype(np.float64)
+    dealt = DealtRows.of(counts, np.ones(len(counts)), None)
+    return Rows(_columns(table.scores.astype(np.float64), trained, logits=False), dealt, table.n)
 
 
-def _estimated(new: Shares, trained: Shares, rows: Rows, reference: Any, level: float, *, logits: bool) -> PriorShift:
-    """Return the correction to shares that scores without outcomes have most likely."""
-    from scipy.special import chdtri
-
+def _estimated(trained: Shares, rows: Rows, reference: Rows | None, level: float) -> PriorShift:
+    """Return the correction to the shares under which the scores are most likely."""
     if len(trained.values) > MOST_CLASSES:
         got, remedy = f"{len(trained.values):,}", "pass prior, if the shares are known"
         raise InputError("trained_prior", f"up to {MOST_CLASSES} classes", got, remedy)
-    compared = None if reference is None else _reference(reference, trained, logits=logits)
-    mixture = Mixture(rows.probs / trained.columns, rows.counts)
-    found = mixture.shares()
-    drop = float(chdtri(1, 1 - level)) / 2
-    columns = [1] if trained.of_event else list(range(len(found)))
-    intervals = [mixture.interval(k, found, drop) for k in counted("estimating shares", columns)]
+    mixture = Mixture(rows.probs / trained.columns, rows.dealt)
+    columns = [1] if trained.of_event else list(range(len(trained.values)))
+    intervals = [mixture.interval(k, level) for k in counted("estimating shares", columns)]
     lows, highs = zip(*intervals, strict=True)
+    clusters = rows.dealt.clusters
     estimate = PriorEstimate(
         n=rows.n,
-        certain=int(rows.counts[(rows.probs == 1).any(axis=1)].sum()),
-        value=tuple(found[columns].tolist()),
+        value=tuple(mixture.shares[columns].tolist()),
         low=lows,
         high=highs,
         level=level,
-        at_end=tuple(bool(found[k] in (0, 1)) for k in columns),
+        clusters=None if clusters is None else int(clusters.max()) + 1,
     )
-    if compared is not None:
-        check, unchecked = check_of_reference(rows, compared, trained, mixture, found, level)
+    if reference is not None:
+        check, unchecked = check_of_reference(rows, reference, trained, mixture, level)
     else:
-        check = check_at_end(mixture, found, level)
+        check = check_at_end(mixture, level)
         unchecked = "" if check else "there are no reference scores of the training population"
-    used = _within(found, rows.n)
-    new = Shares((float(used[1]),) if trained.of_event else tuple(used.tolist()), trained.names)
+    half = 0.5 / (effective_rows(rows.dealt.weights, rows.n) + 1)  # of a row, in place of a share of 0
+    empty = mixture.shares <= 0
+    used = np.where(empty, half, mixture.shares * (1 - half * empty.sum()))[columns]
+    new = Shares(tuple(used.tolist()), trained.names)
     assumed: dict[str, Any] = {"prior": list(new.values), "trained_prior": list(trained.values)}
     assumed |= {"low": list(lows), "high": list(highs)}
     assumed |= {"level": level, "n": rows.n, "check_p_value": None if check is None else check.p_value}
@@ -331,29 +356,21 @@ def _estimated(new: Shares, trained: Shares, rows: Rows, reference: Any, level: 
     )
 
 
-def _within(found: Float64s, n: int) -> Float64s:
-    """Return shares above 0: half a row in N + 1 in place of 0."""
-    half = 0.5 / (n + 1)
-    empty = found <= 0
-    return np.where(empty, half, found * (1 - half * empty.sum()))
-
-
 def _flag(estimate: PriorEstimate, new: Shares) -> str:
     """Return a caution about shares that are estimated as 0 or 1, or nothing."""
-    if not any(estimate.at_end):
-        return ""
-    if new.of_event:
-        end = "0" if estimate.value[0] == 0 else "1"
-        return f"the estimate is {end}, the end of its range, so that the map is for the rate {new.values[0]:.3g}"
     names = new.names or tuple(map(str, range(len(new.values))))
-    empty = [name for name, at_end in zip(names, estimate.at_end, strict=True) if at_end]
-    return f"{len(empty)} classes have the estimate 0, in whose place the map has half a row: {', '.join(empty[:10])}"
+    empty = [name for name, value in zip(names, estimate.value, strict=False) if value in (0, 1)]
+    if empty and new.of_event:
+        end = f"{estimate.value[0]:.0f}"
+        return f"the estimate is {end}, the end of its range, so that the map is for the rate {new.values[0]:.3g}"
+    listed = ", ".join(empty[:10])
+    return f"{len(empty)} classes have the estimate 0, in whose place the map has half a row: {listed}" * bool(empty)
 
 
 def _fitted(rows: Rows, trained: Shares) -> Fitted:
     """Return what a map was fitted to: the scores of the event, or the largest probability of each row."""
     scores = rows.probs[:, 1] if trained.of_event else rows.probs.max(axis=1)
     distinct, place = np.unique(scores, return_inverse=True)
-    counts = np.bincount(place, rows.counts).astype(np.int64)
+    counts = np.rint(np.bincount(place, rows.dealt.weights / rows.dealt.units)).astype(np.int64)
     table = ReliabilityTable(scores=distinct, counts=counts, positives=np.zeros_like(counts), n=rows.n)
-    return replace(fitted_to(table, clustered=False), positives=None)
+    return replace(fitted_to(table, clustered=rows.dealt.clusters is not None), positives=None)

@@ -5,6 +5,8 @@ sum_i w_i log(sum_k q_k r_ik), which is concave. At its maximum under q >= 0 and
 1 for every share above 0 and at most 1 for the others, so that the shares also maximise mean log r_i(q) - sum q under
 q >= 0 alone. Newton's method with bounds finds them. The expectation-maximisation of Saerens, Latinne and Decaestecker
 (2002), q_k <- q_k mean(r_ik / r_i(q)), has the same limit, and takes thousands of steps where classes overlap.
+
+Sums over rows are in the order of the rows, and do not use a library of linear algebra.
 """
 
 from __future__ import annotations
@@ -12,10 +14,14 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
+from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
+from calibrant.statistics.folds import DealtRows
 from calibrant.statistics.intervals import root
+from calibrant.statistics.resampling import t_quantile
 
 _CLOSE: Final = 1e-11  # of the conditions of a maximum
 _STEPS: Final = 200
@@ -28,32 +34,32 @@ _MOST: Final = 1e300  # of a likelihood that falls to 0
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The densities of N rows by K distributions, (N, K), and the weight of each row, (N,)."""
+    """The densities of N rows by K distributions, (N, K), and the weights and the clusters of the rows."""
 
     densities: Float64s
-    weights: Float64s
+    rows: DealtRows
 
-    @property
-    def n(self) -> float:
-        """The weight of all rows."""
-        return float(self.weights.sum())
+    @cached_property
+    def masses(self) -> Float64s:
+        """The share of each row in the weight of all rows, (N,)."""
+        return self.rows.weights / self.rows.total
 
+    @cached_property
     def shares(self) -> Float64s:
-        """Return the most likely shares, (K,)."""
-        masses, (_, k) = self.weights / self.n, self.densities.shape
-        at = np.full(k, 1 / k)
-        value = self._value(at, masses)
+        """The most likely shares, (K,)."""
+        at = np.full(self.densities.shape[1], 1 / self.densities.shape[1])
+        value = self.mean_log(at) - float(at.sum())
         for _ in range(_STEPS):
-            ratios = self.ratios(at)
-            gradient = np.einsum("i,ik->k", masses, ratios)
+            ratios = self._ratios(at)
+            gradient = means(ratios, self.masses)
             rest = gradient - 1
             if rest.max() <= _CLOSE and np.abs(at * rest).max() <= _CLOSE:
                 break
-            step = _bounded(_products(ratios, masses), 2 * gradient - 1) - at
+            step = _bounded(products(ratios, self.masses), 2 * gradient - 1) - at
             rise, part = float(np.sum(rest * step)), 1.0
             for _ in range(_HALVINGS):
                 moved = at + part * step
-                reached = self._value(moved, masses)
+                reached = self.mean_log(moved) - float(moved.sum())
                 if reached >= value + _ASCENT * part * rise:
                     break
                 part /= 2
@@ -62,64 +68,78 @@ class Mixture:
             at, value = moved, reached
         return np.asarray(at / at.sum())
 
-    def interval(self, k: int, shares: Float64s, drop: float) -> tuple[float, float]:
-        """Return the ends of a share, between which the log-likelihood falls by less than ``drop``.
+    @cached_property
+    def ratios(self) -> Float64s:
+        """The densities over those of the mixture with the most likely shares, (N, K)."""
+        return self._ratios(self.shares)
+
+    def interval(self, k: int, level: float) -> tuple[float, float]:
+        """Return the ends of a share, by the likelihood ratio.
 
         The other shares follow along the least favourable line, in the direction of their covariances with this share.
-        For two distributions this is the profile likelihood, and for more it differs by terms of higher order.
+        For two distributions this is the profile likelihood, and for more it differs by terms of higher order. With
+        sampling weights and clusters, the ratio is divided by the design effect of the estimate, and the quantile is
+        that of Student's law (Rao and Scott 1984).
         """
-        held = shares > 0
+        held = self.shares > 0
         held[k] = True
-        covariances = np.zeros(len(shares))
-        covariances[held] = _inverse(self.ratios(shares)[:, held], self.weights / self.n)[int(held[:k].sum())]
-        top, estimate = self.log_likelihood(shares), float(shares[k])
+        held |= held.sum() == 1  # a share of 1 leaves the others no direction
+        line = np.zeros(len(self.shares))
+        line[held] = self._inverse(held)[int(held[:k].sum())]
+        influence = np.einsum("ik,k->i", self.ratios - 1, line)
+        variance = self.rows.variance(influence)
+        unit = float(np.sum(self.masses * self.rows.units * influence**2) / np.sum(self.masses * influence**2))
+        drop = t_quantile(level, variance.df) ** 2 / 2 * unit * variance.deff / self.rows.total
+        top, estimate = self.mean_log(self.shares), float(self.shares[k])
 
         def fall(share: float) -> float:
-            moved = np.maximum(shares + (share - estimate) / covariances[k] * covariances, 0.0)
+            moved = np.maximum(self.shares + (share - estimate) / line[k] * line, 0.0)
             moved[k] = 0.0
             moved *= (1 - share) / (moved.sum() or 1.0)
             moved[k] = share
-            return min(top - self.log_likelihood(moved) - drop, _MOST)
+            return min(top - self.mean_log(moved) - drop, _MOST)
 
         low = 0.0 if estimate == 0 or fall(0.0) <= 0 else root(fall, 0.0, estimate, xtol=_END)
         high = 1.0 if estimate == 1 or fall(1.0) <= 0 else root(fall, estimate, 1.0, xtol=_END)
         return float(low), float(high)
 
-    def ratios(self, shares: Float64s) -> Float64s:
-        """Return the densities over those of the mixture, (N, K)."""
+    @cached_property
+    def influences(self) -> Float64s:
+        """How each row moves the estimated shares, times the weight of all rows, (N, K); 0 for shares of 0."""
+        held = self.shares > 0
+        inverse = np.zeros(held.shape * 2)
+        inverse[np.ix_(held, held)] = self._inverse(held)
+        return np.asarray(np.einsum("ik,kl->il", self.ratios - 1, inverse))
+
+    def mean_log(self, shares: Float64s) -> float:
+        """Return the mean log-likelihood, which is minus infinity if a row has the density 0."""
+        with np.errstate(divide="ignore"):
+            return float(np.sum(self.masses * np.log(self._of_rows(shares))))
+
+    def _inverse(self, held: NDArray[np.bool_]) -> Float64s:
+        """Return the inverse information of a row about these shares: the covariance of estimates times the rows."""
+        return np.asarray(np.linalg.pinv(self._information[np.ix_(held, held)], _DETERMINED, hermitian=True))
+
+    @cached_property
+    def _information(self) -> Float64s:
+        return products(self.ratios, self.masses)
+
+    def _ratios(self, shares: Float64s) -> Float64s:
         return np.asarray(self.densities / self._of_rows(shares)[:, np.newaxis])
 
-    def influences(self, shares: Float64s) -> Float64s:
-        """Return how each row moves the estimated shares, times the weight of all rows, (N, K); 0 for shares of 0."""
-        held = shares > 0
-        ratios = self.ratios(shares)[:, held]
-        moved = np.zeros(self.densities.shape)
-        moved[:, held] = np.einsum("ik,kl->il", ratios - 1, _inverse(ratios, self.weights / self.n))
-        return moved
-
-    def log_likelihood(self, shares: Float64s) -> float:
-        """Return the log-likelihood, which is minus infinity if a row has the density 0."""
-        with np.errstate(divide="ignore"):
-            return float(np.sum(self.weights * np.log(self._of_rows(shares))))
-
-    def _value(self, at: Float64s, masses: Float64s) -> float:
-        with np.errstate(divide="ignore"):
-            return float(np.sum(masses * np.log(self._of_rows(at)))) - float(at.sum())
-
     def _of_rows(self, shares: Float64s) -> Float64s:
-        """Return the density of each row in the mixture; sums are in order, and not those of linear algebra."""
+        """Return the density of each row in the mixture."""
         return np.asarray(np.einsum("ik,k->i", self.densities, shares))
 
 
-def _products(ratios: Float64s, masses: Float64s) -> Float64s:
-    """Return the weighted sums of products; of two distributions in order, so that threads do not change the bits."""
-    weighted = ratios * masses[:, np.newaxis]
-    return np.asarray(np.einsum("ik,il->kl", weighted, ratios) if ratios.shape[1] <= 2 else weighted.T @ ratios)
+def means(columns: Float64s, masses: Float64s) -> Float64s:
+    """Return the weighted mean of each column, (K,)."""
+    return np.asarray(np.einsum("i,ik->k", masses, columns))
 
 
-def _inverse(ratios: Float64s, masses: Float64s) -> Float64s:
-    """Return the inverse information of a row, which is the covariance of estimated shares times the rows."""
-    return np.asarray(np.linalg.pinv(_products(ratios, masses), _DETERMINED, hermitian=True))
+def products(columns: Float64s, masses: Float64s) -> Float64s:
+    """Return the weighted sums of products of columns, (K, K)."""
+    return np.asarray(np.einsum("ik,il->kl", columns * masses[:, np.newaxis], columns))
 
 
 def _bounded(curvature: Float64s, linear: Float64s) -> Float64s:
@@ -129,4 +149,4 @@ def _bounded(curvature: Float64s, linear: Float64s) -> Float64s:
     values, vectors = np.linalg.eigh(curvature)
     kept = values > _DETERMINED * values[-1]
     roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
-    return np.asarray(nnls(roots[:, np.newaxis] * vectors.T, (vectors.T @ linear) / roots)[0])
+    return np.asarray(nnls(roots[:, np.newaxis] * vectors.T, np.einsum("jk,j->k", vectors, linear) / roots)[0])
