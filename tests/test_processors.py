@@ -64,6 +64,8 @@ results = {
     },
     "recalibrate, clusters": calibrant.recalibrate(p, y, clusters=clusters),
     "recalibrate, classes": calibrant.recalibrate(probs, classes),
+    "prior": calibrant.prior_shift(p, trained_prior=0.3, clusters=clusters),
+    "prior, classes": calibrant.prior_shift(probs, trained_prior=[0.25] * 4, weights=weights[:1_000], reference=probs),
     "threshold": calibrant.certify_threshold(p, y, max_risk=0.2),
     "threshold, clusters": calibrant.certify_threshold(p, y, max_risk=0.2, clusters=clusters),
     "threshold, betting": calibrant.certify_threshold(p, y, max_risk=0.2, clusters=clusters, method="betting"),

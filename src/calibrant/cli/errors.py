@@ -51,7 +51,7 @@ _TERMS: Final = Terms(
 _OF_TARGETS: Final = (Fault.OUTCOMES, Fault.CLASS_INDICES, Fault.LABEL_TYPE, Fault.LABEL_NAMES)
 _SAME_NAMES: Final = (
     *("class_names", "ignore_index", "notion", "logits", "n_bins", "bands", "weights_are", "method"),
-    *("max_risk", "yes_risk", "no_risk", "sort_by", "ordered"),
+    *("max_risk", "yes_risk", "no_risk", "sort_by", "ordered", "prior", "trained_prior"),
 )
 _ARGUMENTS: Final = {
     **{"groups": "--by", "clusters": "--cluster", "weights": "--weight"},

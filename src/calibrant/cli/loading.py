@@ -20,7 +20,7 @@ from calibrant.cli.options import ENGINES, CommandOptions, single_file
 from calibrant.cli.parameters import label
 from calibrant.errors import FileError, InputError
 from calibrant.files.chunks import Judging, Progress
-from calibrant.files.column_options import Options
+from calibrant.files.column_options import Options, listed
 from calibrant.files.column_words import role_of
 from calibrant.files.loaded import (
     BadRows,
@@ -37,7 +37,6 @@ from calibrant.files.logs import is_log, models_of, patterns_of_folders
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
 from calibrant.files.reading import read_models, read_predictions
-from calibrant.files.scores import ClassColumns, FileScores, read_scores
 from calibrant.files.sketches import is_sketch_file, read_sketches
 from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
@@ -104,7 +103,7 @@ def load(ctx: click.Context, options: CommandOptions, step: Progress) -> FilePre
 
 
 def _read(
-    paths: Sequence[str], options: CommandOptions, judging: Judging, step: Progress, **how: Any
+    paths: Sequence[str], options: CommandOptions, judging: Judging, step: Progress | None, **how: Any
 ) -> FilePredictions | FileSketch:
     """Read the predictions of files, and check the logits of rows that are kept."""
     judging = replace(judging, ignore_index=options.ignore_index, logits=options.logits)
@@ -164,7 +163,7 @@ def _load_files(
     """Read the rows of each model from files of its own, and match them; logs are matched by their questions."""
     logs = all(map(is_log, paths))
     options = replace(options, on_questions=logs)
-    loaded = [_load_model(options, model, step) for model in models]
+    loaded = [_load_model(options, [model], step) for model in models]
     if logs and len(paths) == len(models):
         names = models_of(paths) or names
     own = options.own_outcomes
@@ -181,7 +180,7 @@ def _load_long(ctx: click.Context, options: CommandOptions, step: Progress) -> F
             option = "--paired" if options.paired else "--independent"
             msg = f"{option} does not work with --on, which pairs the rows; leave one of them out"
             raise click.UsageError(msg, ctx)
-        every = _load_model(options, options.files[0], step)
+        every = _load_model(options, options.files[:1], step)
         return matched(by_model(every), own=options.own_outcomes, long=True)
     judging = Judging(options.notion, False, weights_are=options.weights_are)
     loaded = cast("FileSketch", _read(options.files, options, judging, step, keep=False))
@@ -209,9 +208,9 @@ def _load_columns(options: CommandOptions, step: Progress) -> FileModels:
     return read
 
 
-def _load_model(options: CommandOptions, model: str, step: Progress) -> FilePredictions:
+def _load_model(options: CommandOptions, names: Sequence[str], step: Progress | None) -> FilePredictions:
     """Read the predictions of one model from files of its own, and evaluate their events for their errors."""
-    loaded = _read([model], options, Judging(options.notion, False), step, keep=True)
+    loaded = _read(names, options, Judging(options.notion, False), step, keep=True)
     loaded = cast("FilePredictions", loaded)  # whose rows are kept
     arguments = {name: value for name, value in data_of(loaded, options).items() if name not in _OF_EVENTS}
     with about(loaded):
@@ -372,45 +371,53 @@ def recalibrate(
 
 def load_scores(ctx: click.Context, options: CommandOptions, step: Progress) -> FileRead:
     """Read the scores whose event rate is estimated; nothing, if the rate is known."""
-    del ctx, step
-    if options.prior is not None:
-        return FileRead(sources={}, paths=(), rows=())
-    return _scores_in(expand(options.files), options, options.class_names)
+    del ctx
+    return FileRead(sources={}, paths=(), rows=()) if options.prior is not None else _scores(options, step)
 
 
-def _scores_in(paths: Sequence[str], options: CommandOptions, class_names: tuple[str, ...] | None) -> FileScores:
-    """Return the scores of one event, or of the classes whose shares in training are named, in files."""
-    from calibrant.recalibration.maps import check_rows
-    from calibrant.recalibration.priors import named_shares, shares_of
-
-    _, trained = named_shares(None, shares_of("trained_prior", options.trained_prior), class_names)
-    classes = None if trained.of_event else ClassColumns(len(trained.values), trained.names, options.probs)
-
-    def check(values: Any) -> None:
-        check_rows("probs", values, values.dtype.name, logits=options.logits)
-
-    return read_scores(paths, check, score=options.score, classes=classes, comma=options.decimal_comma)
+def _scores(options: CommandOptions, step: Progress | None = None) -> FilePredictions:
+    """Read scores without outcomes, as many columns as shares; all rows are kept."""
+    read = _load_model(replace(options, without_outcomes=True), expand(options.files), step)
+    shares = 1 if isinstance(options.trained_prior, float) else len(cast("Sequence[float]", options.trained_prior))
+    if read.probs.reshape(len(read.probs), -1).shape[1] != shares:
+        problem = f"has the scores {read.sources['probs']}, but --trained-prior has {shares} share{'s' * (shares > 1)}"
+        raise FileError(read.paths[0], problem, "name the columns with --score or --probs, or pass the share of each")
+    return replace(read, sources={name: source for name, source in read.sources.items() if name != "targets"})
 
 
 def shift_prior(predictions: FileRead, options: CommandOptions) -> PriorShift:
     """Return the map for another event rate, known or estimated from the scores."""
     from calibrant.recalibration.priors import prior_shift
 
-    rows = predictions if isinstance(predictions, FileScores) else None
-    class_names, reference = options.class_names if rows is None else rows.class_names, None
-    if options.reference_path is not None:
-        paths = expand([options.reference_path])
-        is_sketch = is_sketch_file(paths[0])
-        reference = read_sketches(paths).sketch if is_sketch else _scores_in(paths, options, class_names).probs
-    assert options.trained_prior is not None  # by the checks of the usage
+    known = {"trained_prior": options.trained_prior, **_named(options, "prior", "level")}
+    if not isinstance(predictions, FilePredictions):
+        return prior_shift(**known, class_names=options.class_names)
+    names, logits = predictions.class_names, options.logits or predictions.logits
     return prior_shift(
-        None if rows is None else rows.probs,
-        prior=options.prior,
-        trained_prior=options.trained_prior,
-        reference=reference,
-        class_names=class_names,
-        **_named(options, "logits", "level"),
+        predictions.probs,
+        **known,
+        logits=logits,
+        class_names=names,
+        reference=None if options.reference_path is None else _reference(options, names),
+        weights=predictions.weights,
+        weights_are=options.weights_are,
+        clusters=predictions.clusters,
     )
+
+
+def _reference(options: CommandOptions, class_names: Sequence[str] | None) -> Any:
+    """Return the scores of the training population: a sketch, or all rows of a file with the columns of FILE."""
+    path = cast("str", options.reference_path)
+    if is_sketch_file(path):
+        return read_sketches([path]).sketch
+    read = _scores(replace(options, files=(path,), weight=None, weights_are=None, clusters=(), where=None))
+    probs, names = read.probs, read.class_names
+    if names is not None and class_names is not None and names != class_names:
+        if set(names) != set(class_names):
+            problem = f"has the classes {listed(names)}, but {options.files[0]} has {listed(class_names)}"
+            raise FileError(path, problem, "name scores of the same classes")
+        probs = probs[:, [names.index(name) for name in class_names]]
+    return probs
 
 
 def certify(
@@ -453,11 +460,11 @@ def apply(
     quiet: bool,
 ) -> None:
     """Write a file with the mapped scores, and say so; warn of a map without proof and of scores that have drifted."""
-    from calibrant.files.applied import apply_to_file
+    from calibrant.files.applied import ClassColumns, apply_to_file
     from calibrant.recalibration.maps import CalibrationMap, Watch
 
     fitted = CalibrationMap.read(map_file)
-    drift, number = None if fitted.fitted is None else Watch(fitted.fitted), fitted.n_classes
+    drift, number = fitted.fitted and Watch(fitted.fitted), fitted.n_classes
     for option, given, wrong in (("--score", score, number is not None), ("--probs", probs, number is None)):
         if given is not None and wrong:
             problem = f"{option} does not suit a map of {'one event' if number is None else 'classes'}"

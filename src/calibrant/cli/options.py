@@ -55,13 +55,13 @@ OUTPUTS: Final = (
     *("map", "sql", "onnx", "gates", "since_onset", "prometheus"),
 )
 
-#: The parameters of ``recalibrate`` that a map for another event rate has.
-_WITH_PRIOR: Final = (
-    *("prior", "trained_prior", "estimate_prior", "reference_path", "files", "score", "probs", "logits", "level"),
-    *("decimal_comma", "encoding", "sheet", "class_names", "map_path", "sql_path", "onnx_path", "anyway", "quiet"),
-    *("json_path", "html_path", "title", "date", "open_page", "markdown_path", "png_path", "svg_path", "config"),
-    "no_config",
+#: The parameters of ``recalibrate`` that need outcomes, or the logs of decision models.
+_OF_OUTCOMES: Final = (
+    *("outcome", "target", "targets_file", "labels", "ignore_index", "notion", "events", "trials", "by", "by_values"),
+    *("question", "truth_path", "truth_on", "yes", "stated", "method", "n_resamples", "rng", "exact"),
 )
+#: The parameters of ``recalibrate`` for the scores of a file.
+_OF_FILE: Final = ("files", "reference_path", "score", "probs", "weight", "clusters", "where", "percent", "odds", "logits")
 
 Command = Callable[..., Any]
 Declaration = Callable[[Command], Command]
@@ -592,13 +592,14 @@ def _of_prior(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
         yield "--trained-prior belongs to a new event rate; pass --prior, or --estimate-prior and FILE"
     if estimated and not options.files:
         yield "--estimate-prior needs scores of the new population; name a file, such as new.csv"
-    if known and not estimated:
-        for option in _given({"FILE": options.files, "--reference": options.reference_path}):
-            yield f"{option} is for --estimate-prior; leave it out, or pass --estimate-prior"
     for param in ctx.command.params:
         typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
-        if typed and param.name not in _WITH_PRIOR:
+        if typed and param.name in _OF_OUTCOMES:
             yield f"{label(param)} does not work with a new event rate, which needs no outcomes; leave it out"
+        elif typed and param.name in _OF_FILE and known and not estimated:
+            yield f"{label(param)} is for --estimate-prior; leave it out, or pass --estimate-prior in place of --prior"
+    if options.clusters and options.reference_path is not None:
+        yield "--reference checks independent rows, so it does not work with --cluster; leave one of the two out"
     if options.trained_prior is not None and not faulty:
         yield from _of_shares(options)
 

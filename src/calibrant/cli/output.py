@@ -249,10 +249,9 @@ def _described(result: Result, source: Source, options: CommandOptions) -> dict[
 def _sql(fitted: CalibrationMap, predictions: FileRead) -> bytes:
     """Return the map as SQL: of the columns that were read, or of others if the scores are not columns."""
     from calibrant.files.loaded import FileRows
-    from calibrant.files.scores import FileScores
     from calibrant.files.sql import identifier
 
-    columns = list(predictions.columns["probs"]) if isinstance(predictions, (FileRows, FileScores)) else []
+    columns = list(predictions.columns["probs"]) if isinstance(predictions, FileRows) else []
     n_classes = fitted.n_classes
     if n_classes is None:
         is_column = len(columns) == 1 and _COLUMN.fullmatch(columns[0])

@@ -8,20 +8,44 @@ import io
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from calibrant.errors import CalibrantError, FileError, FileFault, quoted
-from calibrant.files.engine import SETTINGS, EngineTable, FileTable, settle
-from calibrant.files.local import load, reading
-from calibrant.files.paths import expand, utf8_path
-from calibrant.files.scores import ClassColumns, Map, batches_of, mapped_columns, opened
-from calibrant.files.sql import literal
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
+from calibrant.errors.wording import number
+from calibrant.files.column_options import ColumnSelection, NamedColumns, Options, in_words, listed
+from calibrant.files.column_words import USUAL
+from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
+from calibrant.files.local import first_line, load, reading
+from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
+from calibrant.files.roles import select_probs
+from calibrant.files.sources import table_of
+from calibrant.files.sql import identifier, literal, number_of
 from calibrant.results.writing import replacing
+from calibrant.runtime.dataclass import dataclass
 
 #: The kinds of files that are written, by their endings.
 ENDINGS: Final = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+
+#: From scores, (n,) or (n, C), to recalibrated ones; raises `InputError` at the first invalid one.
+Map = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+_NUMBER: Final = "calibrant score"
+_MISSING: Final = "give every row a score"
+_OUTSIDE: Final = "give every row a probability in [0, 1], or pass --logits if the scores are log-odds"
+
+
+@dataclass(frozen=True)
+class ClassColumns:
+    """The classes of a map: their number, their names, and the columns of their probabilities, as ``--probs`` names."""
+
+    number: int
+    names: Sequence[str] | None
+    probs: str | None
 
 
 def apply_to_file(
@@ -62,9 +86,16 @@ def apply_to_file(
     (path, *others) = expand([path])
     if others:
         raise FileError(path, f"is one of {1 + len(others)} files that the pattern matches", "name one file at a time")
-    table, columns, _ = opened(path, score, classes)
-    names = [name]
+    check_bytes(path)
+    kind = kind_of(path)
+    if kind not in ("csv", "json", "parquet", "arrow"):
+        raise FileError(path, f"is a .{kind}, which has no columns", "save the scores as CSV or Parquet")
+    probs = None if classes is None else classes.probs
+    # Only a score within a struct needs the engine, which does not keep every type of the other columns.
+    table = table_of(path, kind, None, Engines([path]), Options(score=score or "", probs=probs))
+    columns, names = [_score_of(table, score)] if classes is None else [], [name]
     if classes is not None:
+        columns = _columns_of(table, classes)
         names = [f"{name}_{each}" for each in classes.names or range(classes.number)]
     kind = ENDINGS[os.path.splitext(output)[1].lower()]
     _check_names(table, names, kind)
@@ -74,8 +105,8 @@ def apply_to_file(
     def longer() -> Iterator[Any]:
         nonlocal rows
         try:
-            for batch, scores in batches_of(table, columns, comma=comma):
-                wider = [*batch.columns, *mapped_columns(table, columns, scores, mapped, rows)]
+            for batch, scores in _batches(table, columns, comma=comma):
+                wider = [*batch.columns, *_mapped(table, columns, scores, mapped, rows)]
                 yield arrow.RecordBatch.from_arrays(wider, schema=_schema(batch.schema, header))
                 rows += batch.num_rows
         except CalibrantError as error:
@@ -118,6 +149,93 @@ def _schema(schema: Any, header: Sequence[str]) -> Any:
     return arrow.schema(
         [*fields, *(arrow.field(name, arrow.float64()) for name in header[len(fields) :])], schema.metadata
     )
+
+
+def _score_of(table: FileTable, score: str | None) -> str:
+    """Return the column of the scores."""
+    if score is None:
+        found = [name for name in USUAL["probs"].names if name in table.columns]
+        if not found:
+            problem = f"has no column with the usual name of a score; the columns are {listed(table.columns)}"
+            raise FileError(table.path, problem, "name it with --score", fault=FileFault.NO_SUCH_COLUMN)
+        return str(found[0])
+    if score not in table.columns:
+        problem = f"has no column {quoted(score)}"
+        raise FileError(table.path, problem, nearest(score, table.columns), fault=FileFault.NO_SUCH_COLUMN)
+    return score
+
+
+def _columns_of(table: FileTable, classes: ClassColumns) -> list[str]:
+    """Return the columns of the probabilities of classes, in their order."""
+    named = NamedColumns(table.path, table.columns, "column")
+    found, suffixes = select_probs(named, Options(probs=classes.probs), set())
+    words, names = in_words(found, "column"), classes.names
+    if len(found) != classes.number:
+        problem = f"has {words}, but the map has {classes.number} classes"
+        raise FileError(table.path, problem, "name the columns with --probs")
+    if names is None or suffixes is None or list(suffixes) == list(names):
+        return list(found)
+    if set(suffixes) != set(names):
+        problem = f"has {words} for the classes {listed(suffixes)}, but the map has {listed(names)}"
+        raise FileError(table.path, problem, "pass probabilities of the same classes")
+    return [found[suffixes.index(name)] for name in names]
+
+
+def _batches(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield all columns as record batches, and the scores in some of them as columns of numbers."""
+    if not isinstance(table, EngineTable):
+        for batch in table.batches(ColumnSelection(probs=table.columns)):
+            yield batch, [batch.column(column) for column in columns]
+        return
+    table.check_names(table.columns)
+    own = [identifier(name) for name in table.columns[: len(table.header)]]  # paths within structs come after them
+    names = map(identifier, columns)
+    numbers = [name if table.has_types else number_of(name, comma=comma) for name in names]
+    scores = [f"{number} AS {identifier(f'{_NUMBER} {i}')}" for i, number in enumerate(numbers)]
+    query = f"SELECT {', '.join([*own, *scores])} FROM {table.relation()}"
+    with table.connection() as connection:
+        try:
+            for batch in connection.sql(query).to_arrow_reader(batch_rows(len(table.columns) + len(columns))):
+                if batch.num_rows:
+                    width = batch.num_columns - len(columns)
+                    yield batch.select(range(width)), batch.columns[width:]
+        except Exception as error:
+            raise table.explain(error, condition=False) from error
+
+
+def _mapped(table: FileTable, columns: Sequence[str], scores: Sequence[Any], mapped: Map, first: int) -> list[Any]:
+    """Return the mapped scores of a batch that begins at row ``first``."""
+    arrow = load("pyarrow", "to write files")
+    pairs = zip(columns, scores, strict=True)
+    values = np.column_stack([_numbers(table, column, column_of, first) for column, column_of in pairs])
+    try:
+        found = mapped(values if len(columns) > 1 else values[:, 0])
+    except InputError as error:
+        row = error.row or 0
+        at, bad = table.row_of(first + row), values[row, error.column or 0]
+        if len(columns) > 1 and error.column is None:
+            problem = f"columns {listed(columns)} have the sum {values[row].sum():.10g} in row {at:,}, not 1"
+            raise FileError(table.path, problem, error.remedy) from None
+        problem = f"column {quoted(columns[error.column or 0])} holds {number(bad)} in row {at:,}, not a score"
+        raise FileError(table.path, problem, _MISSING if np.isnan(bad) else _OUTSIDE) from None
+    return [arrow.array(column) for column in found.reshape(len(values), -1).T]
+
+
+def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[np.float64]:
+    """Return the scores of a column."""
+    arrow = load("pyarrow", "to write files")
+    try:
+        if arrow.types.is_run_end_encoded(scores.type):  # Arrow does not cast these
+            scores = load("pyarrow.compute", "to read runs").run_end_decode(scores)
+        numbers = scores.cast(arrow.float64())
+    except arrow.ArrowException as error:  # a text that is not a number, or a type that has none
+        problem = f"column {quoted(column)} holds {scores.type}, not numbers ({first_line(error)})"
+        raise FileError(table.path, problem, _MISSING) from None
+    if numbers.null_count:
+        row = table.row_of(first + int(np.flatnonzero(np.asarray(numbers.is_null()))[0]))
+        raise FileError(table.path, f"column {quoted(column)} holds no number in row {row:,}, not a score", _MISSING)
+    values: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)
+    return values
 
 
 def _write(batches: Iterator[Any], schema: Any, part: str, kind: str) -> None:

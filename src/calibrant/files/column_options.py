@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from calibrant.errors import SHOWN, FileError, FileFault, meant, quoted
 from calibrant.files.class_names import ordered
@@ -53,6 +53,7 @@ class Options:
     encoding: str | None = None
     sheet: str | None = None
     labels: tuple[str, ...] | None = None
+    without_outcomes: bool = False  #: whether the scores alone are read
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -60,6 +61,9 @@ class Options:
         single = (self.score, self.outcome, self.probs, self.target, self.weight, self.events, self.trials)
         return (*filter(None, single), *self.models, *self.by, *self.clusters, *self.on)
 
+
+#: What scores without outcomes have in place of the column of targets: SQL with the same number in each row.
+NO_OUTCOMES: Final = "1 - 1"
 
 LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
 
@@ -294,6 +298,10 @@ class NamedColumns:
 
     def targets(self, options: Options) -> tuple[str, ...] | None:
         """Return the columns of the targets; None where no option names them."""
+        if options.without_outcomes:
+            if self.noun != "column":
+                raise FileError(self.path, f"holds {self.noun}s, not columns", "save the scores as CSV or Parquet")
+            return (NO_OUTCOMES,)
         if options.events is not None:
             return (self.one("--events", options.events),)
         if options.outcome is not None:

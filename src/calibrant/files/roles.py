@@ -78,8 +78,8 @@ def _class_names(
 ) -> tuple[tuple[str, ...] | None, bool]:
     """Return the names of the classes, and whether targets are matched by them."""
     class_names = options.labels or options.class_names
-    if class_names is not None or suffixes is None:
-        return class_names, options.labels is not None
+    if class_names is not None or suffixes is None or options.without_outcomes:
+        return class_names or suffixes, options.labels is not None
     # Numbers that are listed with words are not indices: targets are matched by name then.
     are_listed = options.probs is not None and not finder.is_pattern(options.probs)
     return suffixes, not are_listed or any(name.isdecimal() for name in suffixes)
@@ -163,7 +163,7 @@ def find(
     try:
         selection = select(path, columns, options, noun, in_path)
     except Unnamed as error:
-        if error.options:
+        if error.options or options.without_outcomes:
             raise
         found = Readings(first_look(columns, first_cells, percent=options.percent), options)
         readings = found.readings()

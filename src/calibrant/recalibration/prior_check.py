@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibrant.recalibration.prior_result import PriorCheck
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.folds import DealtRows
-from calibrant.statistics.mixture import Mixture, means, products
+from calibrant.statistics.mixture import Mixture, eliminated, means, products
 
 _MOST_CELLS: Final = 10  # of the scores of one event
 _OF_CLASS: Final = 2  # cells of each predicted class
@@ -45,11 +45,15 @@ class Shares(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The probabilities of all columns, (M, K), the weights and clusters of these rows, and the number of scores."""
+    """The probabilities of all columns, (M, K), the weights and clusters of these rows, and the number of scores.
+
+    ``flag`` is a caution about the weights, or nothing.
+    """
 
     probs: Float64s
     dealt: DealtRows
     n: int
+    flag: str = ""
 
     @property
     def masses(self) -> Float64s:
@@ -87,10 +91,8 @@ def check_of_reference(
     covariance = _covariance(np.column_stack([of_reference, reference.probs[:, 1:]]), reference)
     covariance[: len(kept), : len(kept)] += _covariance(influences, rows)
     differences = np.concatenate([(expected - observed)[kept], (mean - trained.columns)[1:]])
-    values, vectors = np.linalg.eigh(covariance)
-    held = values > _DETERMINED * values[-1]
-    along = np.einsum("ij,i->j", vectors, differences)
-    statistic, df = float(np.sum(along[held] ** 2 / values[held])), int(held.sum())
+    _, deviations = eliminated(covariance, _DETERMINED, differences)
+    statistic, df = float(np.sum(deviations**2)), len(deviations)
     errors = np.sqrt(np.diagonal(_covariance(reference.probs, reference)))
     own = slice(1 if trained.of_event else 0, None)
     found = PriorCheck(

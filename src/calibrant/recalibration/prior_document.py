@@ -12,7 +12,6 @@ from calibrant.render.words import (
     chance,
     ends_column,
     ends_text,
-    evaluated_event,
     facts_of,
     named,
     number,
@@ -37,7 +36,7 @@ _ERRORS: Final = 3  # standard errors of a mean that a sentence calls different
 
 def document_of(fix: PriorShift, source: Source, *, full: bool) -> Document:
     """Return the document; a full one has the pictures and the map."""
-    what = f"{fix.n_classes} classes" if fix.n_classes else evaluated_event(fix.notion, fix.n_classes, source)
+    what = f"{fix.n_classes} classes" if fix.n_classes else "one event"
     count = f"known {_name_of_shares(fix)}" if fix.estimate is None else f"{rows_text(fix.estimate.n)} without outcomes"
     rejected = bool(fix.objection)
     conclusion = "The scores contradict the assumption" if rejected else "Assumed, not proven"

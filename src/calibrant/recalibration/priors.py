@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -13,7 +13,8 @@ from calibrant.errors import InputError, quoted
 from calibrant.errors.wording import number
 from calibrant.inputs.conversion import as_numbers, as_values
 from calibrant.inputs.predictions import check_weights_are, valid_weights
-from calibrant.inputs.weights import WeightsAre, effective_rows, integer_weights
+from calibrant.inputs.weights import WeightsAre, effective_n, effective_rows, integer_weights, may_be_sampling
+from calibrant.measures.means.means import counted_rows
 from calibrant.recalibration.events import fitted_to, map_event
 from calibrant.recalibration.maps import CalibrationMap, Fitted, check_rows
 from calibrant.recalibration.pieces import probabilities
@@ -23,6 +24,7 @@ from calibrant.recalibration.softmax import log_softmax
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch
+from calibrant.statistics.design import CLUSTERS, rare
 from calibrant.statistics.folds import DealtRows
 from calibrant.statistics.mixture import Mixture
 from calibrant.statistics.resampling import check_level
@@ -87,7 +89,8 @@ def named_shares(prior: Shares | None, trained: Shares, class_names: Sequence[st
     if len(names) != len(trained.values) or len(set(names)) < len(names):
         expected = f"{len(trained.values)} different names, one for each share"
         raise InputError("class_names", expected, ", ".join(map(quoted, names[:10])), "name each class once")
-    return _in_order("prior", new, names), _in_order("trained_prior", trained, names)
+    ordered = _in_order("trained_prior", trained, names)
+    return (ordered if prior is None else _in_order("prior", new, names)), ordered
 
 
 def _in_order(argument: str, shares: Shares, names: tuple[str, ...]) -> Shares:
@@ -265,7 +268,7 @@ def _rows(
     x = np.asarray(array, np.float64)
     shape = "(N,), a score for each row" if trained.of_event else f"(N, {len(trained.values)}), a column for each class"
     if x.ndim != (1 if trained.of_event else 2) or (x.ndim == 2 and x.shape[1] != len(trained.values)):
-        remedy = "pass the column of the event, such as probs[:, 1]" if trained.of_event else "pass all columns"
+        remedy = "pass the column of the event, such as probs[:, 1]" if trained.of_event else "pass a column and a share for each class"
         raise InputError(argument, f"shape {shape}", f"shape {x.shape}", remedy)
     check_rows(argument, x, array.dtype.name, logits=logits)
     w = np.ones(len(x)) if weights is None else valid_weights(weights, len(x), weights_are)
@@ -281,7 +284,9 @@ def _rows(
     if differ.sum() == 1:
         remedy = "pass scores of all rows; equal scores say nothing about the event rate"
         raise InputError(argument, "scores that differ", "equal scores", remedy)
-    numbers = None
+    numbers, flag = None, ""
+    if weights_are is None and whole and may_be_sampling(len(w), float(w.sum()), float(np.sum(w**2))):
+        flag = counted_rows(len(w), float(w.sum()))
     if labels is not None:
         numbers, distinct = labels.take(order).numbered()
         if len(distinct) < 2:
@@ -290,7 +295,7 @@ def _rows(
     elif whole:
         x, w = x[differ], np.add.reduceat(w, np.flatnonzero(differ))
     dealt = DealtRows.of(w, np.ones(len(w)) if whole else w, numbers)
-    return Rows(_columns(x, trained, logits=logits), dealt, len(held))
+    return Rows(_columns(x, trained, logits=logits), dealt, len(held), flag)
 
 
 def _columns(x: Float64s, trained: Shares, *, logits: bool) -> Float64s:
@@ -321,6 +326,9 @@ def _estimated(trained: Shares, rows: Rows, reference: Rows | None, level: float
         got, remedy = f"{len(trained.values):,}", "pass prior, if the shares are known"
         raise InputError("trained_prior", f"up to {MOST_CLASSES} classes", got, remedy)
     mixture = Mixture(rows.probs / trained.columns, rows.dealt)
+    if not mixture.is_determined:
+        remedy = "merge classes whose probabilities are proportional, or pass prior, if the shares are known"
+        raise InputError("probs", "scores that determine the shares", "scores that several shares explain", remedy)
     columns = [1] if trained.of_event else list(range(len(trained.values)))
     intervals = [mixture.interval(k, level) for k in counted("estimating shares", columns)]
     lows, highs = zip(*intervals, strict=True)
@@ -352,19 +360,25 @@ def _estimated(trained: Shares, rows: Rows, reference: Rows | None, level: float
         estimate=estimate,
         check=check,
         unchecked=unchecked,
-        flag=_flag(estimate, new),
+        flag="; ".join(filter(None, [*_flags(mixture, estimate, new), rows.flag])),
     )
 
 
-def _flag(estimate: PriorEstimate, new: Shares) -> str:
-    """Return a caution about shares that are estimated as 0 or 1, or nothing."""
+def _flags(mixture: Mixture, estimate: PriorEstimate, new: Shares) -> Iterator[str]:
+    """Yield the cautions: about shares that are estimated as 0 or 1, and about few clusters."""
     names = new.names or tuple(map(str, range(len(new.values))))
     empty = [name for name, value in zip(names, estimate.value, strict=False) if value in (0, 1)]
     if empty and new.of_event:
         end = f"{estimate.value[0]:.0f}"
-        return f"the estimate is {end}, the end of its range, so that the map is for the rate {new.values[0]:.3g}"
-    listed = ", ".join(empty[:10])
-    return f"{len(empty)} classes have the estimate 0, in whose place the map has half a row: {listed}" * bool(empty)
+        yield f"the estimate is {end}, the end of its range, so that the map is for the rate {new.values[0]:.3g}"
+    elif empty:
+        listed = ", ".join(empty[:10])
+        yield f"{len(empty)} classes have the estimate 0, in whose place the map has half a row: {listed}"
+    if mixture.rows.clusters is not None:
+        cases = (mixture.rows.weights[:, np.newaxis] * mixture.shares * mixture.ratios)[:, mixture.shares > 0]
+        sums = [np.bincount(mixture.rows.clusters, column) for column in cases.T]
+        least = min(effective_n(float(each.sum()), float(np.sum(each**2))) for each in sums)
+        yield rare(float(f"{least:.2g}"), unit=CLUSTERS)
 
 
 def _fitted(rows: Rows, trained: Shares) -> Fitted:

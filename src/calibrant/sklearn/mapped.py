@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from calibrant.errors import InputError
 from calibrant.errors.wording import in_terms
@@ -15,11 +13,11 @@ from calibrant.inputs.conversion import as_array
 from calibrant.recalibration import CalibrationMap
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.sklearn.matched_labels import OF_ESTIMATOR
-from calibrant.sklearn.recalibration import mapped_columns, valid_columns
-from calibrant.sklearn.wrapped import WrappedClassifier, is_fitted
+from calibrant.sklearn.recalibration import MappingClassifier
+from calibrant.sklearn.wrapped import is_fitted
 
 
-class MappedClassifier(WrappedClassifier):
+class MappedClassifier(MappingClassifier):
     r"""A classifier whose probabilities pass a map: of `calibrant.prior_shift`, or one that was stored.
 
     A model that was trained with undersampled non-events predicts the event too often. `calibrant.prior_shift` makes
@@ -117,52 +115,12 @@ class MappedClassifier(WrappedClassifier):
         with in_terms(*OF_ESTIMATOR):
             params = self._params_of_estimator(labels, sample_weight, fit_params, "so that no weights are used")
             self.estimator_ = self.estimator if params is None else clone(self.estimator).fit(X, labels, **params)
-            self._check_map()
+            self.map_  # noqa: B018 - it is checked
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the mapped probabilities.
-
-        Parameters
-        ----------
-        X
-            Rows, as the estimator takes them.
-
-        Returns
-        -------
-        array of float64, (N, C)
-            A column for each of ``classes_``. The columns sum to 1.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            For an estimator that is not fitted, before `fit`.
-        calibrant.errors.InputError
-            For a map of other classes.
-        """
-        check_is_fitted(self)
-        with in_terms(*OF_ESTIMATOR):
-            self._check_map()
-            return mapped_columns(self.fitted_map, valid_columns(as_array("probs", self._classifier.predict_proba(X))))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label with the largest mapped probability; the first of several equal ones.
-
-        Parameters
-        ----------
-        X
-            Rows, as the estimator takes them.
-
-        Returns
-        -------
-        array, (N,)
-            The labels.
-        """
-        places = np.argmax(self.predict_proba(X), axis=1)
-        return np.asarray(self.classes_[places])
-
-    def _check_map(self) -> None:
-        """Reject what is not a map, and a map of other classes."""
+    @property
+    def map_(self) -> CalibrationMap:
+        """The map, if it is for these classes."""
         fitted: object = self.fitted_map
         if not isinstance(fitted, CalibrationMap):
             remedy = "pass the map of calibrant.prior_shift or of CalibrationMap.read"
@@ -175,3 +133,4 @@ class MappedClassifier(WrappedClassifier):
         if fitted.n_classes and names is not None and names != list(map(str, labels)):
             expected, got = (", ".join(map(str, each[:10])) for each in (labels, names))
             raise InputError("fitted_map", f"the classes {expected}", got, "make the map for the classes in this order")
+        return fitted

@@ -140,7 +140,7 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         """
         with in_terms(*_OF_COLUMNS):
             values, names = _columns(X)
-            probs = valid_columns(values)
+            probs = _valid(values)
             width = 1 if probs.ndim == 1 else probs.shape[1]
             classes = _labels_of_columns(y, width)
             fix = _recalibration(of_arrays(y, probs, classes, None, None), self.get_params(), sample_weight, clusters)
@@ -185,7 +185,7 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             if names is not None and known is not None and names.tolist() != known.tolist():
                 expected = f"the columns {', '.join(known)}, as in fit"
                 raise InputError("probs", expected, ", ".join(names), "select the columns in this order")
-            return mapped_columns(self.map_, valid_columns(values))
+            return _mapped(self.map_, _valid(values))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -196,7 +196,60 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         return tags
 
 
-class RecalibratedClassifier(WrappedClassifier):
+class MappingClassifier(WrappedClassifier):
+    """A classifier around another one whose probabilities pass ``map_``."""
+
+    map_: CalibrationMap
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the recalibrated probabilities.
+
+        Parameters
+        ----------
+        X
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        array of float64, (N, C)
+            A column for each of ``classes_``. The columns sum to 1.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self)
+        with in_terms(*OF_ESTIMATOR):
+            probs = _valid(as_array("probs", self._classifier.predict_proba(X)))
+            return _mapped(self.map_, probs)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label with the largest recalibrated probability.
+
+        It may differ from the label that the estimator predicts, because a map moves the score at which the
+        probability is 0.5. The first of several equal probabilities counts.
+
+        Parameters
+        ----------
+        X
+            Rows, as the estimator takes them.
+
+        Returns
+        -------
+        array, (N,)
+            The labels.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        """
+        places = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[places])
+
+
+class RecalibratedClassifier(MappingClassifier):
     r"""A classifier whose probabilities are recalibrated.
 
     A fitted ``estimator`` remains unchanged. Pass rows to `fit` that it was not trained on: ``fit`` predicts these rows
@@ -336,53 +389,6 @@ class RecalibratedClassifier(WrappedClassifier):
         self.recalibration_, self.map_ = fix, fix.map
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the recalibrated probabilities.
-
-        Parameters
-        ----------
-        X
-            Rows, as the estimator takes them.
-
-        Returns
-        -------
-        array of float64, (N, C)
-            A column for each of ``classes_``. The columns sum to 1.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self)
-        with in_terms(*OF_ESTIMATOR):
-            probs = valid_columns(as_array("probs", self.estimator_.predict_proba(X)))
-            return mapped_columns(self.map_, probs)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label with the largest recalibrated probability.
-
-        It may differ from the label that the estimator predicts, because a map moves the score at which the
-        probability is 0.5. The first of several equal probabilities counts.
-
-        Parameters
-        ----------
-        X
-            Rows, as the estimator takes them.
-
-        Returns
-        -------
-        array, (N,)
-            The labels.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        """
-        places = np.argmax(self.predict_proba(X), axis=1)
-        return np.asarray(self.classes_[places])
-
 
 # ---------------------------------------------------------------- what both share
 
@@ -402,7 +408,7 @@ def _recalibration(
     return cast(Recalibration, fix)  # only notion="multilabel" returns several
 
 
-def mapped_columns(fitted: CalibrationMap, probs: NDArray[Any]) -> NDArray[np.float64]:
+def _mapped(fitted: CalibrationMap, probs: NDArray[Any]) -> NDArray[np.float64]:
     """Return the mapped probabilities, in the shape of ``probs``; of two columns the second is mapped."""
     if probs.ndim == 2 and probs.shape[1] == 2:
         mapped = fitted(probs[:, 1])
@@ -410,7 +416,7 @@ def mapped_columns(fitted: CalibrationMap, probs: NDArray[Any]) -> NDArray[np.fl
     return np.asarray(fitted(probs))
 
 
-def valid_columns(probs: NDArray[Any]) -> NDArray[Any]:
+def _valid(probs: NDArray[Any]) -> NDArray[Any]:
     """Return probabilities (N,) or (N, C), with those that rounding has moved out of [0, 1] set to 0 and 1.
 
     Raises

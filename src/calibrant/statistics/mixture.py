@@ -116,9 +116,15 @@ class Mixture:
         with np.errstate(divide="ignore"):
             return float(np.sum(self.masses * np.log(self._of_rows(shares))))
 
+    @property
+    def is_determined(self) -> bool:
+        """Whether no share can change in place of others without an effect on the likelihood."""
+        return len(eliminated(self._information, _DETERMINED)[0]) == len(self.shares)
+
     def _inverse(self, held: NDArray[np.bool_]) -> Float64s:
         """Return the inverse information of a row about these shares: the covariance of estimates times the rows."""
-        return np.asarray(np.linalg.pinv(self._information[np.ix_(held, held)], _DETERMINED, hermitian=True))
+        _, halves = eliminated(self._information[np.ix_(held, held)], _DETERMINED)
+        return np.asarray(np.einsum("rk,rl->kl", halves, halves))
 
     @cached_property
     def _information(self) -> Float64s:
@@ -142,11 +148,26 @@ def products(columns: Float64s, masses: Float64s) -> Float64s:
     return np.asarray(np.einsum("ik,il->kl", columns * masses[:, np.newaxis], columns))
 
 
+def eliminated(symmetric: Float64s, least: float, right: Float64s | None = None) -> tuple[Float64s, Float64s]:
+    """Return the rows U, (R, K), with U'U = A for a symmetric matrix A, (K, K), and U'^-1 B for B, (K, M).
+
+    This is Cholesky's decomposition, without pivots below ``least`` times the largest entry of the diagonal. B is by
+    default the identity. The order of the operations does not depend on threads.
+    """
+    size = len(symmetric)
+    rest = np.column_stack([symmetric, np.eye(size) if right is None else right])
+    limit, rows = least * float(np.diagonal(symmetric).max()), []
+    for pivot in range(size):
+        if rest[pivot, pivot] > limit:
+            rows.append(rest[pivot] / np.sqrt(rest[pivot, pivot]))
+            rest -= np.multiply.outer(rows[-1][:size], rows[-1])
+    found = np.array(rows)
+    return found[:, :size], found[:, size:]
+
+
 def _bounded(curvature: Float64s, linear: Float64s) -> Float64s:
     """Return the maximum of linear x - x curvature x / 2 under x >= 0."""
     from scipy.optimize import nnls
 
-    values, vectors = np.linalg.eigh(curvature)
-    kept = values > _DETERMINED * values[-1]
-    roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
-    return np.asarray(nnls(roots[:, np.newaxis] * vectors.T, np.einsum("jk,j->k", vectors, linear) / roots)[0])
+    rows, values = eliminated(curvature, _DETERMINED, linear)
+    return np.asarray(nnls(rows, values[:, 0])[0])
