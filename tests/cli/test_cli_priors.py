@@ -30,6 +30,7 @@ def files() -> dict[str, str]:
         "new.csv": pd.DataFrame({"id": range(2_000), "risk": new}).to_csv(index=False),
         "old.csv": pd.DataFrame({"risk": old, "died": outcomes.astype(int)}).to_csv(index=False),
         "bad.csv": pd.DataFrame({"risk": [*new[:40], 1.5]}).to_csv(index=False),
+        "eels.csv": classes.rename(columns={"p_eel": "p_ant"}).to_csv(index=False),
         "pets.csv": classes[["p_eel", "p_cat", "p_dog"]].to_csv(index=False),
     }
 
@@ -39,6 +40,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in files().items():
         Path(name).write_bytes(text.encode())
+    np.savez("new.npz", probs=np.full(50, 0.5), targets=np.zeros(50))
 
 
 def run(*args: object) -> tuple[int, str, str]:
@@ -80,6 +82,28 @@ def test_an_estimated_rate_is_that_of_python_and_is_written() -> None:
     assert "The scores do not contradict the assumption" in " ".join(text.split())
 
 
+def test_weights_clusters_and_conditions_are_those_of_python() -> None:
+    frame = pd.read_csv("new.csv").assign(ward=lambda x: x["id"] % 40, w=lambda x: 0.5 + x["id"] % 7)
+    frame.to_csv("wards.csv", index=False)
+    options = ("--estimate-prior", "--trained-prior", "0.5", "--score", "risk", "--where", "id >= 500")
+    status, text, said = run(
+        "recalibrate", "wards.csv", *options, "--weight", "w", "--cluster", "ward", "--map", "m.json"
+    )
+    assert status == 0, said
+    kept = frame[frame["id"] >= 500]
+    fix = calibrant.prior_shift(kept["risk"], trained_prior=0.5, weights=kept["w"], clusters=kept["ward"])
+    assert CalibrationMap.read("m.json") == fix.map
+    assert "assume independent clusters, of which there are 40" in " ".join(text.split())
+
+
+def test_a_reference_has_its_classes_in_any_order() -> None:
+    pets = pd.read_csv("pets.csv")
+    pets[["p_dog", "p_eel", "p_cat"]].to_csv("other.csv", index=False)
+    options = ("--estimate-prior", "--trained-prior", "cat=0.1,dog=0.2,eel=0.7", "--json", "-", "--quiet")
+    both = [run("recalibrate", "pets.csv", *options, "--reference", name) for name in ("pets.csv", "other.csv")]
+    assert json.loads(both[0][1])["check"] == json.loads(both[1][1])["check"] is not None
+
+
 def test_a_sketch_is_a_reference() -> None:
     run("report", "old.csv", "--score", "risk", "--outcome", "died", "--sketch", "old.cal", "--quiet")
     options = ("--estimate-prior", "--trained-prior", "0.5", "--score", "risk", "--reference", "old.cal")
@@ -112,17 +136,18 @@ def test_classes_follow_their_names() -> None:
     options = ("--estimate-prior", "--trained-prior", "cat=0.3,dog=30%,eel=0.4")
     status, _, said = run("recalibrate", "pets.csv", *options, "--map", "m.json")
     assert status == 0, said
-    pets = pd.read_csv("pets.csv")[["p_cat", "p_dog", "p_eel"]].to_numpy()
-    fix = calibrant.prior_shift(trained_prior={"cat": 0.3, "dog": 0.3, "eel": 0.4}, probs=pets)
+    pets = pd.read_csv("pets.csv").to_numpy()  # in the order of the columns
+    trained = {"cat": 0.3, "dog": 0.3, "eel": 0.4}
+    fix = calibrant.prior_shift(trained_prior=trained, probs=pets, class_names=["eel", "cat", "dog"])
     assert CalibrationMap.read("m.json") == fix.map
     assert (
         run("recalibrate", "pets.csv", "--estimate-prior", "--trained-prior", "0.4,0.3,0.3", "--map", "n.json")[0] == 0
     )
-    assert CalibrationMap.read("n.json").event["class_names"] == ["eel", "cat", "dog"]  # in the order of the columns
+    assert CalibrationMap.read("n.json").event["class_names"] == ["eel", "cat", "dog"]
     status, _, said = run("apply", "m.json", "pets.csv", "--output", "mapped.csv")
     assert "only the shares of the classes changed" in said
     np.testing.assert_allclose(
-        pd.read_csv("mapped.csv")[[f"calibrated_{name}" for name in ("cat", "dog", "eel")]], fix.map(pets), rtol=1e-9
+        pd.read_csv("mapped.csv")[[f"calibrated_{name}" for name in ("eel", "cat", "dog")]], fix.map(pets), rtol=1e-9
     )
 
 
@@ -138,7 +163,7 @@ def test_classes_follow_their_names() -> None:
         ),
         (("--prior", "two", "--trained-prior", "0.5"), "'two' is not a number or a percentage"),
         (("--prior", "0.2,0.7", "--trained-prior", "0.5,0.5"), "shares with the sum 1, got the sum 0.9"),
-        (("--prior", "a=0.2,0.8", "--trained-prior", "0.5,0.5"), "name every class"),
+        (("--prior", "a=0.2,0.8", "--trained-prior", "0.5,0.5"), "name each class once"),
         (("--prior", "a=0.2,a=0.8", "--trained-prior", "0.5,0.5"), "name each class once"),
         (("--prior", "a=0.2,b=0.8", "--trained-prior", "a=0.5,c=0.5"), "the classes 'a', 'c', got 'b'"),
         (("--prior", "0.2", "--trained-prior", "0.5,0.5"), "2 shares, as trained_prior"),
@@ -147,7 +172,12 @@ def test_classes_follow_their_names() -> None:
         (("new.csv", "--prior", "0.2", "--estimate-prior", "--trained-prior", "0.5"), "exclude each other"),
         (("--estimate-prior", "--trained-prior", "0.5"), "needs scores of the new population"),
         (("new.csv", "--estimate-prior", "--trained-prior", "0.5", "--method", "cox"), "--method does not work with"),
-        (("new.csv", "--estimate-prior", "--trained-prior", "0.5", "--cluster", "id"), "--cluster does not work with"),
+        (("new.csv", "--estimate-prior", "--trained-prior", "0.5", "--outcome", "id"), "--outcome does not work with"),
+        (("--prior", "0.1", "--trained-prior", "0.5", "--weight", "id"), "--weight is for --estimate-prior"),
+        (
+            ("new.csv", "--estimate-prior", "--trained-prior", "0.5", "--cluster", "id", "--reference", "old.csv"),
+            "--reference checks independent rows, so it does not work with --cluster",
+        ),
         (("new.csv", "--estimate-prior", "--trained-prior", "0.5", "--probs", "p_*"), "--probs is for classes"),
         (("new.csv", "--estimate-prior", "--trained-prior", "0.5,0.5", "--score", "risk"), "--score is for one event"),
         ((), "name a file"),
@@ -165,12 +195,26 @@ def test_a_wrong_option_is_named(args: tuple[str, ...], message: str) -> None:
     [
         (
             ("bad.csv", "--trained-prior", "0.5", "--score", "risk"),
-            "bad.csv: column 'risk' holds 1.5 in row 41, not a score",
+            "bad.csv: row 41, column 'risk': expected values in [0, 1], got 1.5",
         ),
-        (("new.csv", "--trained-prior", "0.5", "--score", "rsk"), "no column 'rsk'; did you mean 'risk'?"),
+        (("new.csv", "--trained-prior", "0.5", "--score", "rsk"), "no column 'rsk' (--score); did you mean 'risk'?"),
         (("pets.csv", "--trained-prior", "0.5,0.5"), "3 columns"),
-        (("pets.csv", "--trained-prior", "a=0.5,b=0.2,c=0.3"), "the map has a, b, c"),
-        (("new.csv", "--trained-prior", "0.5", "--score", "risk", "--reference", "bad.csv"), "bad.csv: column 'risk'"),
+        (
+            ("pets.csv", "--trained-prior", "a=0.5,b=0.2,c=0.3"),
+            "--trained-prior: expected the classes 'eel', 'cat', 'dog', got 'a'",
+        ),
+        (
+            ("new.csv", "--trained-prior", "0.5", "--score", "risk", "--reference", "bad.csv"),
+            "bad.csv: row 41, column 'risk'",
+        ),
+        (("new.csv", "--trained-prior", "0.5"), "name the right column with --score (one event)"),
+        (("pets.csv", "--trained-prior", "0.5"), "--trained-prior has 1 share; name the columns"),
+        (
+            ("pets.csv", "--trained-prior", "0.5,0.3,0.2", "--reference", "eels.csv"),
+            "has the classes cat, dog, ant, but pets.csv has eel, cat, dog",
+        ),
+        (("new.csv", "--trained-prior", "0.5", "--score", "risk", "--where", "id < 9"), "at least 30 scores, got 9"),
+        (("new.npz", "--trained-prior", "0.5"), "holds arrays, not columns; save the scores as CSV or Parquet"),
         (("gone.csv", "--trained-prior", "0.5"), "gone.csv: no such file"),
     ],
 )

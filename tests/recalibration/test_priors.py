@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import expit, logit, softmax
-from scipy.stats import chi2, kstest
+from scipy.stats import chi2, kstest, t
 
 import calibrant
 from calibrant.errors import InputError
@@ -21,7 +21,7 @@ from calibrant.recalibration import CalibrationMap
 from calibrant.recalibration.families import FAMILIES, names_of
 from calibrant.results.envelope import digest_of
 from calibrant.statistics.folds import DealtRows
-from calibrant.statistics.mixture import Mixture
+from calibrant.statistics.mixture import Mixture, eliminated
 
 SCORES = np.linspace(0.001, 0.999, 999)
 
@@ -252,6 +252,102 @@ def test_the_band_of_the_map_has_the_ends_of_the_rate() -> None:
     assert not calibrant.prior_shift(prior=0.1, trained_prior=0.5).curve.has_band
 
 
+# ---------------------------------------------------------------- weights and clusters
+
+
+def test_a_weight_of_2_is_two_rows() -> None:
+    p, weights = scores_of(300, 0.2, 3), np.random.default_rng(0).integers(0, 4, 300)
+    once = calibrant.prior_shift(p, trained_prior=0.5, weights=weights, weights_are="frequency")
+    often = calibrant.prior_shift(np.repeat(p, weights), trained_prior=0.5)
+    assert once.map.parameters == pytest.approx(often.map.parameters, rel=1e-12)
+    for name in ("value", "low", "high"):
+        assert getattr(once.estimate, name) == pytest.approx(getattr(often.estimate, name), rel=1e-9)
+
+
+def test_sampling_weights_have_no_scale_and_equal_ones_change_nothing() -> None:
+    p, weights = scores_of(300, 0.2, 3), np.random.default_rng(0).uniform(0.5, 3, 300)
+    one, other, plain, equal = (
+        calibrant.prior_shift(p, trained_prior=0.5, weights=each).estimate
+        for each in (weights, 1_000.7 * weights, None, np.full(300, 0.7))
+    )
+    for name in ("value", "low", "high"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9)
+        assert getattr(plain, name) == pytest.approx(getattr(equal, name), rel=1e-9)
+    assert one.high[0] - one.low[0] > plain.high[0] - plain.low[0]
+
+
+def test_copies_of_rows_in_clusters_tell_as_much_as_one_of_each() -> None:
+    """Ten copies have the design effect 10, so that the interval is that of single rows, with a quantile of t."""
+    p = scores_of(400, 0.3, 5)
+    single = calibrant.prior_shift(p, trained_prior=0.5).estimate
+    copies = calibrant.prior_shift(np.repeat(p, 10), trained_prior=0.5, clusters=np.repeat(np.arange(400), 10)).estimate
+    assert copies.value == pytest.approx(single.value, rel=1e-9)
+    assert copies.clusters == 400
+    np.testing.assert_allclose([copies.low, copies.high], [single.low, single.high], atol=4e-4)
+
+
+def test_the_variance_by_cluster_is_that_of_a_sandwich() -> None:
+    """Equal clusters: H / (H - 1) times the squares of the sums of influences, over the square of N."""
+    p, clusters = scores_of(1_000, 0.3, 6), np.repeat(np.arange(20), 50)
+    r = np.column_stack([1 - p, p]) / 0.5
+    q = calibrant.prior_shift(p, trained_prior=0.5).estimate.value[0]
+    slopes = (r[:, 1] - r[:, 0]) / (r @ [1 - q, q])
+    influence = slopes / np.mean(slopes**2)
+    sums = np.bincount(clusters, influence)
+    error = np.sqrt(20 / 19 * np.sum(sums**2)) / 1_000
+    found = calibrant.prior_shift(p, trained_prior=0.5, clusters=clusters).estimate
+    assert found.high[0] - found.low[0] == pytest.approx(2 * t.ppf(0.975, 19) * error, rel=0.02)
+
+
+def test_events_in_few_clusters_are_a_caution() -> None:
+    p = scores_of(600, 0.3, 6)
+    few, many = (calibrant.prior_shift(p, trained_prior=0.5, clusters=np.arange(600) % n) for n in (8, 60))
+    assert "clusters with the less frequent outcome, fewer than 15" in few.flag
+    assert not many.flag
+
+
+def test_the_interval_by_cluster_covers_the_rate() -> None:
+    """20 clusters have their own rates; the standard error of a share of 200 is 0.015."""
+    covered, alone = np.zeros(200), np.zeros(200)
+    for seed in range(200):
+        rng = np.random.default_rng((seed, 1))
+        clusters, rates = rng.integers(0, 20, 800), rng.beta(0.8, 3.2, 20)
+        x = rng.normal(size=800) + 2 * (rng.random(800) < rates[clusters])
+        for found, given in ((covered, clusters), (alone, None)):
+            fix = calibrant.prior_shift(2 * x - 2, trained_prior=0.5, logits=True, clusters=given)
+            found[seed] = fix.estimate.low[0] <= 0.2 <= fix.estimate.high[0]
+    assert covered.mean() >= 0.9
+    assert alone.mean() < 0.7
+
+
+def test_scores_that_show_no_rate_give_no_map_unless_asked() -> None:
+    fix = calibrant.prior_shift(0.3 + 0.001 * (scores_of(100, 0.5, 0) - 0.5), trained_prior=0.3)
+    assert (fix.estimate.low, fix.estimate.high) == ((0.0,), (1.0,))
+    assert fix.objection == "the scores do not determine its shares"
+    assert "every share from 0 to 1" in fix.flag
+
+
+def test_the_order_of_the_rows_and_the_names_of_clusters_change_no_bit() -> None:
+    p, clusters = classes_of(300, [0.2, 0.3, 0.5], 1), np.random.default_rng(1).integers(0, 30, 300)
+    weights, order = np.random.default_rng(3).uniform(0.5, 2, 300), np.random.default_rng(2).permutation(300)
+    one, other = (
+        calibrant.prior_shift(p[rows], trained_prior=[1 / 3] * 3, weights=weights[rows], clusters=clusters[rows])
+        for rows in (slice(None), order)
+    )
+    assert one.map == other.map
+    assert vars(one.estimate) == vars(other.estimate)
+
+
+def test_eliminated_is_the_decomposition_of_cholesky() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 6))
+    right = np.arange(6.0)
+    rows, solved = eliminated(x.T @ x, 1e-12, right)
+    np.testing.assert_allclose(rows, np.linalg.cholesky(x.T @ x).T, atol=1e-12)
+    assert np.sum(solved**2) == pytest.approx(right @ np.linalg.solve(x.T @ x, right))
+    twice = np.column_stack([x, x[:, 0]])
+    assert len(eliminated(twice.T @ twice, 1e-10)[0]) == 6
+
+
 # ---------------------------------------------------------------- the check
 
 
@@ -470,7 +566,7 @@ NEW = scores_of(100, 0.2, 0)
         ({"prior": True, "trained_prior": 0.5}, "prior", "above 0 and below 1"),
         ({"prior": "0.1", "trained_prior": 0.5}, "prior", "those of all classes, got '0.1'"),
         ({"prior": ["a", "b"], "trained_prior": [0.5, 0.5]}, "prior", "real numbers"),
-        ({"prior": {"a": "0.5", "b": 0.5}, "trained_prior": [0.5, 0.5]}, "prior", "got '0.5'"),
+        ({"prior": {"a": "0.5", "b": 0.5}, "trained_prior": [0.5, 0.5]}, "prior", "strings such as '0.5'"),
         ({"prior": [0.1, 0.8], "trained_prior": [0.5, 0.5]}, "prior", "sum 1, got the sum 0.9"),
         ({"prior": [1.0], "trained_prior": 0.5}, "prior", "at least two classes"),
         ({"prior": [0.2, 0.8], "trained_prior": 0.5}, "prior", "the share of one event"),
@@ -479,7 +575,7 @@ NEW = scores_of(100, 0.2, 0)
         ({"prior": 0.2, "trained_prior": 0.5, "class_names": ["a", "b"]}, "class_names", "one event"),
         ({"trained_prior": 0.5}, "prior", "either prior or probs, got neither"),
         ({"prior": 0.2, "trained_prior": 0.5, "probs": NEW}, "prior", "got both"),
-        ({"prior": 0.2, "trained_prior": 0.5, "reference": NEW}, "reference", "scores to compare with"),
+        ({"prior": 0.2, "trained_prior": 0.5, "reference": NEW}, "reference", "goes with probs"),
         ({"trained_prior": 0.5, "probs": [*NEW, 1.5]}, "probs", "1.5 at row 100"),
         ({"trained_prior": 0.5, "probs": NEW, "reference": [*NEW, math.nan]}, "reference", "row 100"),
         ({"trained_prior": 0.5, "probs": NEW[:9]}, "probs", "at least 30 scores"),
@@ -489,6 +585,19 @@ NEW = scores_of(100, 0.2, 0)
         ({"trained_prior": [0.5, 0.5], "probs": np.column_stack([NEW, NEW])}, "probs", "rows with the sum 1"),
         ({"trained_prior": [1 / 201] * 201, "probs": np.eye(201)}, "trained_prior", "up to 200 classes"),
         ({"trained_prior": 0.5, "probs": NEW, "level": 95}, "level", "0.5 to below 1"),
+        ({"trained_prior": 0.5, "probs": NEW, "weights": [1.0]}, "weights", "100 numbers"),
+        ({"trained_prior": 0.5, "probs": NEW, "weights": [-1.0] * 100}, "weights", "0 or more"),
+        ({"trained_prior": 0.5, "probs": NEW, "weights": [1] * 9 + [0] * 91}, "probs", "got 9 with weight above 0"),
+        ({"trained_prior": 0.5, "probs": NEW, "weights_are": "frequency"}, "weights_are", "weights together with it"),
+        ({"trained_prior": 0.5, "probs": NEW, "clusters": [1] * 100}, "clusters", "at least 2 clusters"),
+        ({"trained_prior": 0.5, "probs": NEW, "clusters": [1, 2]}, "clusters", "100"),
+        ({"trained_prior": 0.5, "probs": NEW, "clusters": range(100), "reference": NEW}, "reference", "with clusters"),
+        ({"prior": 0.2, "trained_prior": 0.5, "clusters": range(100)}, "clusters", "goes with probs, got no probs"),
+        (
+            {"trained_prior": [0.4, 0.2, 0.4], "probs": np.column_stack([NEW, *[(1 - NEW) / 2] * 2])},
+            "probs",
+            "determine",
+        ),
     ],
 )
 def test_wrong_input_is_named(arguments: dict[str, Any], argument: str, message: str) -> None:

@@ -464,7 +464,7 @@ def apply(
     from calibrant.recalibration.maps import CalibrationMap, Watch
 
     fitted = CalibrationMap.read(map_file)
-    drift, number = fitted.fitted and Watch(fitted.fitted), fitted.n_classes
+    drift, number = None if fitted.fitted is None else Watch(fitted.fitted), fitted.n_classes
     for option, given, wrong in (("--score", score, number is not None), ("--probs", probs, number is None)):
         if given is not None and wrong:
             problem = f"{option} does not suit a map of {'one event' if number is None else 'classes'}"

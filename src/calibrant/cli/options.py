@@ -61,7 +61,18 @@ _OF_OUTCOMES: Final = (
     *("question", "truth_path", "truth_on", "yes", "stated", "method", "n_resamples", "rng", "exact"),
 )
 #: The parameters of ``recalibrate`` for the scores of a file.
-_OF_FILE: Final = ("files", "reference_path", "score", "probs", "weight", "clusters", "where", "percent", "odds", "logits")
+_OF_FILE: Final = (
+    "files",
+    "reference_path",
+    "score",
+    "probs",
+    "weight",
+    "clusters",
+    "where",
+    "percent",
+    "odds",
+    "logits",
+)
 
 Command = Callable[..., Any]
 Declaration = Callable[[Command], Command]

@@ -131,10 +131,8 @@ class Prior(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic 
         pairs = [part.rpartition("=") for part in str(value).split(",")]
         names = [name.strip() for name, _, _ in pairs]
         shares = [_SHARE.convert(text, param, ctx) for _, _, text in pairs]
-        if any(names) and not all(names):
-            self.fail(f"{quoted(value)}; name every class, such as cat=0.2,dog=0.8, or none", param, ctx)
-        if len(set(names)) < len(names) and any(names):
-            self.fail(f"{quoted(value)}; name each class once", param, ctx)
+        if any(names) and (not all(names) or len(set(names)) < len(names)):
+            self.fail(f"{quoted(value)}; name each class once, such as cat=0.2,dog=0.8", param, ctx)
         prior = dict(zip(names, shares, strict=True)) if any(names) else tuple(shares) if len(shares) > 1 else shares[0]
         try:
             shares_of("prior", prior)

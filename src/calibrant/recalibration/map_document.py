@@ -49,13 +49,7 @@ from calibrant.render.words import (
 from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
-    from calibrant.recalibration.maps import CalibrationMap
-    from calibrant.recalibration.recalibrations import (
-        LabelRecalibrations,
-        MapCurve,
-        Recalibration,
-        RecalibrationResult,
-    )
+    from calibrant.recalibration.recalibrations import LabelRecalibrations, MapCurve, Recalibration, RecalibrationResult
     from calibrant.report.report import Report
     from calibrant.results import ReliabilityDiagram
 
@@ -67,7 +61,6 @@ _NOTABLE_SHARE: Final = 0.05  # of the shrinkage
 
 #: The measures of the scores whose intervals a reader compares with the proof, and their ideal values.
 _IDEAL: Final = {CALIBRATION_INTERCEPT: 0.0, CALIBRATION_SLOPE: 1.0}
-_SCORES_MAP: Final = "The map of the scores"
 #: The losses that prove a gain, in words.
 _LOSSES: Final = {"log": "log loss", "brier": "Brier score"}
 #: The families of maps, in words.
@@ -237,12 +230,7 @@ def _blocks(fix: Recalibration, *, full: bool) -> list[Block]:
     blocks: list[Block] = [_measures_table(fix), *_remarks(fix)]
     if full:
         pictures = _before_and_after({"before": fix.before, "after": fix.after}, fix.gain.level, blocks)
-        curve = fix.curve
-        blocks = list(pictures)
-        if _is_of_classes(fix):
-            blocks += classes_map(fix.map, fix.before.class_names)
-        elif curve is not None:
-            blocks += scores_map(curve, percent(fix.gain.level))
+        blocks = [*pictures, *(_classes_map(fix) if _is_of_classes(fix) else scores_map(fix.curve, fix.gain.level))]
     if fix.by_group is not None:
         from calibrant.report.group_document import group_blocks
 
@@ -298,37 +286,33 @@ def _before_and_after(reports: Mapping[str, Report], level: float, numbers: Sequ
     return [Heading("Before and after"), figures, Notes([caption]), *numbers, tables]
 
 
-def map_figure(curve: MapCurve, level: str) -> Figure:
-    """Return the picture of a map of scores, with its band if there is one."""
+def scores_map(curve: MapCurve | None, level: float) -> list[Block]:
+    """Return the section of a map of scores: its picture, with the band if there is one, and some of its points."""
+    if curve is None:
+        return []
+    title, band = "The map of the scores", f"{percent(level)} CI"
     scores, mapped, lows, highs = (x.tolist() for x in (curve.scores, curve.mapped, curve.lows, curve.highs))
-    marks: list[Mark] = [Polyline(scores, mapped, "curve")]
-    caption = "The dashed line leaves scores unchanged."
-    if curve.has_band:
-        marks.append(Band(scores, lows, highs, "sure"))
-        caption += f" The band is the pointwise {level} confidence band."
-    marks += [
+    marks: list[Mark] = [
+        Polyline(scores, mapped, "curve"),
+        *([Band(scores, lows, highs, "sure")] if curve.has_band else []),
         Rule("both", "ideal"),
         tips_along(scores, mapped, lambda i: f"score {scores[i]:.3f} becomes {mapped[i]:.3f}"),
     ]
-    x, y = Axis("Score", 0.0, 1.0), Axis("Recalibrated probability", 0.0, 1.0)
-    return Figure(_SCORES_MAP, x, y, marks, square=True, caption=caption)
-
-
-def scores_map(curve: MapCurve, level: str) -> list[Block]:
-    """Return the section of a map of scores: its picture with the band, and some of its points."""
+    caption = f" The band is the pointwise {percent(level)} confidence band." * curve.has_band
     columns = [
-        Column.of("score", "score", curve.scores.tolist(), number),
-        Column.of("recalibrated", "recalibrated", curve.mapped.tolist(), number),
+        Column.of("score", "score", scores, number),
+        Column.of("recalibrated", "recalibrated", mapped, number),
+        *([ends_column(band, {"low": lows, "high": highs})] if curve.has_band else []),
     ]
-    if curve.has_band:
-        columns.append(ends_column(f"{level} CI", {"low": curve.lows.tolist(), "high": curve.highs.tolist()}))
-    table = Table("map", columns, _SCORES_MAP).of_rows(steps(len(curve.scores), _LISTED))
-    return [Heading(_SCORES_MAP, "map"), map_figure(curve, level), table]
+    x, y = Axis("Score", 0.0, 1.0), Axis("Recalibrated probability", 0.0, 1.0)
+    figure = Figure(title, x, y, marks, square=True, caption=f"The dashed line leaves scores unchanged.{caption}")
+    table = Table("map", columns, title).of_rows(steps(len(scores), _LISTED))
+    return [Heading(title, "map"), figure, table]
 
 
-def classes_map(fitted: CalibrationMap, class_names: Sequence[str] | None) -> list[Block]:
+def _classes_map(fix: Recalibration) -> list[Block]:
     """Return the section of a map of classes: the factors, of a matrix those on its diagonal, and the constants."""
-    form = cast("Softmax", fitted.form)
+    form = cast("Softmax", fix.map.form)
     how = (
         "The log-probability of each class is multiplied by its factor, the constant is added, and the softmax makes "
         "probabilities of the sums."
@@ -336,7 +320,7 @@ def classes_map(fitted: CalibrationMap, class_names: Sequence[str] | None) -> li
     others = (
         " To each sum, the map also adds the log-probabilities of the other classes, multiplied by factors in the JSON."
     )
-    names = class_names or tuple(map(str, range(form.n_classes)))
+    names = fix.before.class_names or tuple(map(str, range(form.n_classes)))
     factors = np.diagonal(form.factors) if form.is_matrix else form.factors
     columns = [
         Column.of("class", "class", names),
@@ -344,7 +328,7 @@ def classes_map(fitted: CalibrationMap, class_names: Sequence[str] | None) -> li
         Column.of("constant", "constant", form.constants.tolist(), signed),
     ]
     title = "The map of the classes"
-    return [Heading(title, "map"), Notes([how + others * form.is_matrix]), Table("map", columns, title)]
+    return [Heading(title, "map"), Notes([how + others * (fix.chosen == "matrix")]), Table("map", columns, title)]
 
 
 # ---------------------------------------------------------------- several labels

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, cast
 
-from calibrant.recalibration.map_document import classes_map, map_figure, scores_map
+from calibrant.recalibration.map_document import scores_map
 from calibrant.render.blocks import Block, Column, Document, Heading, Method, Notes, Sentence, Source, Table
-from calibrant.render.figure import Axis, Bars, Figure, Intervals, Mark, Name, Points, Tips
+from calibrant.render.figure import Axis, Figure, Intervals, Mark, Name, Points, Tips
 from calibrant.render.words import (
+    amount,
     chance,
     ends_column,
     ends_text,
-    facts_of,
     named,
     number,
     percent,
@@ -20,6 +21,7 @@ from calibrant.render.words import (
     share_text,
     short,
     signed,
+    version,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ _SHARES: Final = "Shares of the classes"
 _MIXTURE: Final = "Scores and fitted mixture"
 
 _NAMED: Final = 5  # classes in a sentence
-_HALF: Final = 0.31  # of the height of a bar, in rows
 _MARGIN: Final = 1.04  # of the axis
 _ERRORS: Final = 3  # standard errors of a mean that a sentence calls different
 
@@ -46,40 +47,41 @@ def document_of(fix: PriorShift, source: Source, *, full: bool) -> Document:
         conclusion=Sentence(conclusion, "bad" if rejected else ""),
         verdict=list(_verdict(fix)),
         blocks=list(_blocks(fix, full=full)),
-        facts=facts_of(
-            source,
-            ("event rate of training" if fix.n_classes is None else "shares of training", _shares(fix, trained=True)),
-            n=0 if fix.estimate is None else fix.estimate.n,
-            notion=fix.notion,
-            n_classes=fix.n_classes,
-            level=None if fix.estimate is None else fix.estimate.level,
-        ),
+        facts=[
+            ("predictions", "" if fix.estimate is None else amount(fix.estimate.n)),
+            ("classes", str(fix.n_classes or "")),
+            ("confidence level", "" if fix.estimate is None else percent(fix.estimate.level)),
+            (f"{_name_of_shares(fix)} in training", _shares(fix, trained=True)),
+            *source.facts(),
+            ("made by", f"calibrant {version()}"),
+        ],
         measured="result",
-        methods=_methods(fix),
+        methods=list(_methods(fix)),
     )
 
 
-def _methods(fix: PriorShift) -> list[Method]:
-    """Return how the map, the shares and the check were computed."""
-    methods = [
-        Method("map", "what scores become for other shares", "Bayes' theorem: odds times the ratio of the prior odds")
-    ]
+def _methods(fix: PriorShift) -> Iterator[Method]:
+    """Yield how the map, the shares and the check were computed."""
+    yield Method("map", "what scores become for other shares", "Bayes' theorem: odds times the ratio of the prior odds")
+    what = _name_of_shares(fix)
     if fix.estimate is not None:
-        what = _name_of_shares(fix)
         how = "maximum likelihood of the mixture of the scores; interval by the likelihood ratio"
-        methods.append(Method(what, f"the {what} of the new population", how))
+        yield Method(what, f"the {what} of the new population", how)
     if fix.check is not None:
-        how = "the mean of the density ratio where an estimate is 0"
-        if fix.check.kind == "reference":
-            how = "chi-square of the shares in cells of the scores, of new and of weighted reference scores"
-        methods.append(Method("check", "whether the scores contradict the assumption", how))
-    return methods
+        by_kind = {
+            "reference": "chi-square of the shares in cells of the scores, of new and of weighted reference scores",
+            "end": "the mean of the density ratio where an estimate is 0",
+        }
+        yield Method("check", "whether the scores contradict the assumption", by_kind[fix.check.kind])
 
 
 def figure_of(fix: PriorShift) -> Figure:
     """Return the picture of the map of one event, or of the shares of the classes."""
-    level = "" if fix.estimate is None else percent(fix.estimate.level)
-    return _shares_figure(fix) if fix.curve is None else map_figure(fix.curve, level)
+    return _shares_figure(fix) if fix.curve is None else cast("Figure", scores_map(fix.curve, _level(fix))[1])
+
+
+def _level(fix: PriorShift) -> float:
+    return math.nan if fix.estimate is None else fix.estimate.level
 
 
 def _name_of_shares(fix: PriorShift) -> str:
@@ -183,25 +185,20 @@ def _map(fix: PriorShift) -> Iterator[str]:
 
 
 def _blocks(fix: PriorShift, *, full: bool) -> Iterator[Block]:
-    level = "" if fix.estimate is None else percent(fix.estimate.level)
     if fix.n_classes is not None:
         if full:
             yield from (Heading(_SHARES, "shares"), _shares_figure(fix))
         yield _shares_table(fix)
     elif fix.curve is not None and fix.estimate is None and not full:
-        yield scores_map(fix.curve, level)[-1]
+        yield scores_map(fix.curve, _level(fix))[-1]
     if fix.check is not None and fix.check.cells:
         if full:
             yield Heading(_MIXTURE, "check")
             yield _check_figure(fix.check)
         yield _check_table(fix.check)
         yield Notes(["expected: the share of the reference scores in each cell, weighted for the estimated shares"])
-    if not full:
-        return
-    if fix.curve is not None:
-        yield from scores_map(fix.curve, level)
-    else:
-        yield from classes_map(fix.map, fix.class_names)
+    if full:
+        yield from scores_map(fix.curve, _level(fix))
 
 
 def _shares_table(fix: PriorShift) -> Table:
@@ -233,39 +230,46 @@ def _differences(check: PriorCheck) -> list[float]:
 
 
 def _check_figure(check: PriorCheck) -> Figure:
-    """Return bars of the observed shares, and points of those of the fitted mixture."""
-    rows = range(len(check.cells))
-    sides = [row - _HALF for row in rows], [row + _HALF for row in rows]
-    tips = [
-        f"scores {cell}: observed {observed:.4f}, expected {expected:.4f}"
-        for cell, observed, expected in zip(check.cells, check.observed, check.expected, strict=True)
-    ]
-    marks: list[Mark] = [
-        Bars([0.0] * len(rows), check.observed, *sides, "noise", "Observed share"),
-        Points(check.expected, list(rows), "dot", "Fitted mixture"),
-        Tips(check.expected, list(rows), tips, "the arrow keys move between the cells"),
-    ]
-    top = _MARGIN * max(*check.observed, *check.expected)
-    caption = "Each bar is the share of the new scores in a cell; the point is the share that the assumption implies."
-    return Figure(_MIXTURE, Axis("Share of the scores", 0.0, top), _rows("Scores", check.cells), marks, caption=caption)
+    """Return the observed shares of the cells, and those of the fitted mixture."""
+    caption = (
+        "Each row is a cell of the scores: its share in the new scores, and the share that the assumption implies."
+    )
+    series = {"Observed": check.observed, "Fitted mixture": check.expected}
+    return _figure(_MIXTURE, "Scores", check.cells, series, caption=caption)
 
 
 def _shares_figure(fix: PriorShift) -> Figure:
     """Return the shares of the classes before and after, with the intervals of estimated ones."""
-    rows = list(range(len(fix.prior)))
     found = fix.estimate
-    new = fix.prior if found is None else found.value
-    marks: list[Mark] = [Points(fix.trained_prior, rows, "hollow", "In training"), Points(new, rows, "dot", "New")]
-    top = max(*fix.trained_prior, *new)
-    if found is not None:
-        marks.insert(1, Intervals(rows, found.low, found.high, False, "dot", f"{percent(found.level)} CI"))
-        top = max(top, *found.high)
-    triples = zip(fix.class_names, fix.trained_prior, new, strict=True)
-    tips = [f"{name}: {before:.4f} in training, {after:.4f} new" for name, before, after in triples]
-    marks.append(Tips(new, rows, tips, "the arrow keys move between the classes"))
-    return Figure(_SHARES, Axis("Share", 0.0, _MARGIN * top), _rows("", fix.class_names), marks)
+    series = {"In training": fix.trained_prior, "New": fix.prior if found is None else found.value}
+    if found is None:
+        return _figure(_SHARES, "", fix.class_names, series)
+    rows = list(range(len(fix.prior)))
+    intervals = Intervals(rows, found.low, found.high, False, "dot", f"{percent(found.level)} CI")
+    return _figure(_SHARES, "", fix.class_names, series, intervals, top=max(found.high))
 
 
-def _rows(label: str, names: Sequence[str]) -> Axis:
-    """Return an axis of rows, the first one above."""
-    return Axis(label, len(names) - 0.4, -0.6, names={i: Name((name,)) for i, name in enumerate(names)})
+def _figure(
+    title: str,
+    label: str,
+    names: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    *others: Mark,
+    top: float = 0.0,
+    caption: str = "",
+) -> Figure:
+    """Return two shares in each row, the first row above."""
+    rows, (first, second) = list(range(len(names))), series
+    tips = [
+        f"{name}: {first.lower()} {x:.4f}, {second.lower()} {y:.4f}"
+        for name, x, y in zip(names, series[first], series[second], strict=True)
+    ]
+    marks = [
+        Points(series[first], rows, "hollow", first),
+        *others,
+        Points(series[second], rows, "dot", second),
+        Tips(series[second], rows, tips, "the arrow keys move between the rows"),
+    ]
+    y = Axis(label, len(names) - 0.4, -0.6, names={i: Name((name,)) for i, name in enumerate(names)})
+    x = Axis("Share", 0.0, _MARGIN * max(top, *series[first], *series[second]))
+    return Figure(title, x, y, marks, caption=caption)

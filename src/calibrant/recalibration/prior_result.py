@@ -57,6 +57,11 @@ class PriorEstimate:
     level: float
     clusters: int | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the interval of a share is from 0 to 1, so that the scores do not determine the shares."""
+        return (0, 1) in zip(self.low, self.high, strict=True)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PriorCheck:
@@ -141,9 +146,10 @@ class PriorShift(RecalibrationResult):
 
     @property
     def objection(self) -> str:
-        """Why the map is not written without ``--anyway``: the scores contradict its assumption; else empty."""
-        rejected = self.check is not None and self.check.rejects
-        return "the scores contradict its assumption" if rejected else ""
+        """Why the map is not written without ``--anyway``; empty if it is."""
+        if self.check is not None and self.check.rejects:
+            return "the scores contradict its assumption"
+        return "the scores do not determine its shares" if self.estimate and self.estimate.is_open else ""
 
     @property
     def notion(self) -> Notion:

@@ -115,11 +115,11 @@ class MappedClassifier(MappingClassifier):
         with in_terms(*OF_ESTIMATOR):
             params = self._params_of_estimator(labels, sample_weight, fit_params, "so that no weights are used")
             self.estimator_ = self.estimator if params is None else clone(self.estimator).fit(X, labels, **params)
-            self.map_  # noqa: B018 - it is checked
+            self._map  # noqa: B018 - it is checked
         return self
 
     @property
-    def map_(self) -> CalibrationMap:
+    def _map(self) -> CalibrationMap:
         """The map, if it is for these classes."""
         fitted: object = self.fitted_map
         if not isinstance(fitted, CalibrationMap):

@@ -197,9 +197,11 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
 
 
 class MappingClassifier(WrappedClassifier):
-    """A classifier around another one whose probabilities pass ``map_``."""
+    """A classifier around another one whose probabilities pass a map."""
 
-    map_: CalibrationMap
+    @property
+    def _map(self) -> CalibrationMap:
+        return cast(CalibrationMap, self.map_)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the recalibrated probabilities.
@@ -222,7 +224,7 @@ class MappingClassifier(WrappedClassifier):
         check_is_fitted(self)
         with in_terms(*OF_ESTIMATOR):
             probs = _valid(as_array("probs", self._classifier.predict_proba(X)))
-            return _mapped(self.map_, probs)
+            return _mapped(self._map, probs)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the largest recalibrated probability.
