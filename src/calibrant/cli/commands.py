@@ -338,15 +338,26 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     type=PRIOR,
     help="The known event rate of the new population, such as 0.02 or 2%, or the shares of the classes, such as "
     "cat=0.2,dog=0.8. The map needs no outcomes.",
+    common="The known event rate of the new population.",
 )
-@option("--trained-prior", type=PRIOR, help="The event rate of the training data, or the shares of the classes.")
-@option("--estimate-prior", is_flag=True, help="Estimate --prior from the scores in FILE, without outcomes.")
+@option(
+    "--trained-prior",
+    type=PRIOR,
+    help="The event rate of the training data, or the shares of the classes.",
+    common="The event rate of the training data.",
+)
+@option(
+    "--estimate-prior",
+    is_flag=True,
+    help="Estimate --prior from the scores in FILE, without outcomes.",
+    common="Estimate --prior from the scores in FILE.",
+)
 @option(
     "--reference",
     "reference_path",
     type=InputFile(),
-    help="Scores of the training population, as a file like FILE or a .cal file, to check the assumption of "
-    "--estimate-prior.",
+    help="Scores of the training population that check the assumption of --estimate-prior, in all rows of a file like "
+    "FILE or in a .cal file.",
 )
 @shared.exact
 @shared.level
@@ -365,7 +376,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     calibrant recalibrate --prior 0.02 --trained-prior 0.5 --map map.json
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 3 without evidence that recalibration helps, or if the scores
-    contradict the assumption of --estimate-prior.
+    contradict the assumption of --estimate-prior or show no event rate.
     """  # noqa: D301
     options = CommandOptions.of(**params)
     shared.check(ctx, shared.problems_of_recalibrate(ctx, options))
