@@ -204,9 +204,7 @@ def as_predictions(
     return Predictions(
         rows=rows,
         labels=index,
-        weights=None
-        if weights is None
-        else valid_weights(weights, rows.n, weights_are, index.reshape(rows.n, -1).max(axis=1) >= 0, units=units),
+        weights=None if weights is None else _weights(weights, rows.n, index, weights_are, units=units),
         layout=layout,
         logits=bool(logits),
         tolerance=tolerance,
@@ -588,16 +586,9 @@ def check_weights_are(weights_are: Any, *, given: bool) -> None:
         raise InputError("weights_are", "weights together with it", "none", "name the weights too, or leave it out")
 
 
-def valid_weights(
-    x: Any, n: int, weights_are: WeightsAre | None, evaluated: NDArray[np.bool_] | None = None, *, units: bool = True
+def _weights(
+    x: Any, n: int, targets: NDArray[np.integer[Any]], weights_are: WeightsAre | None, *, units: bool
 ) -> NDArray[np.float64]:
-    """Return the weight of each row, 0 where it is not evaluated; with ``units`` as `in_units`.
-
-    Raises
-    ------
-    InputError
-        For another number of weights, negative ones, NaN, only zeros, and weights that are too far apart.
-    """
     array = as_numbers("weights", as_values("weights", x))
     if array.size != n:
         raise InputError("weights", f"{n} numbers, one per row", f"shape {array.shape}", "pass one number per row")
@@ -609,7 +600,7 @@ def valid_weights(
         facts = Facts(value=weights[row], place=Place(row))
         expected, remedy = "finite numbers of 0 or more", "correct or drop the row"
         raise refuse("weights", Fault.WEIGHT, expected, f"{weights[row]}", remedy, facts)
-    evaluated = np.ones(n, bool) if evaluated is None else evaluated
+    evaluated = targets.reshape(n, -1).max(axis=1) >= 0
     if not np.any(weights[evaluated] > 0):
         remedy = "leave weights out to count every row once"
         raise NothingJudgedError("weights", "at least one above 0", "only zeros", remedy)

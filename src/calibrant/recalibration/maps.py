@@ -260,8 +260,12 @@ class CalibrationMap:
             raise InputError("probs", expected, f"shape {tuple(x.shape)}", "pass the columns in the order of the fit")
         if isinstance(self.form, Softmax):
             _check_classes(x.reshape(-1, self.form.n_classes), x, sum_tolerance(dtype), logits=logits)
-        else:
-            _check_scores(x, logits=logits)
+            return
+        wrong = x != x if logits else ~((x >= 0) & (x <= 1))
+        if _some(wrong):
+            expected = "log-odds" if logits else "probabilities in [0, 1]"
+            remedy = "drop the row" if logits else "pass probabilities, or logits=True if they are log-odds"
+            raise _refused_at(x.reshape(1) if x.ndim == 0 else x, wrong, expected, remedy)
 
     def of_labels(self) -> list[CalibrationMap]:
         """Return the maps of the labels, of a map of kind "labels".
@@ -707,32 +711,6 @@ def _of_classes(softmax: Softmax, x: Float64s, *, logits: bool) -> Float64s:
         return x.copy() if not logits else np.exp(log_softmax(rows)).reshape(x.shape)
     mapped = np.exp(softmax.log_probabilities(log_probabilities(rows, softmax.smallest, logits=logits)))
     return np.asarray(np.maximum(mapped, LEAST).reshape(x.shape))
-
-
-def check_rows(argument: str, x: Float64s, dtype: str, *, logits: bool) -> None:
-    """Reject scores (N,), or rows (N, C) of probabilities of classes, that are not valid; ``dtype`` was passed.
-
-    Raises
-    ------
-    InputError
-        It names the argument, and the row.
-    """
-    try:
-        if x.ndim == 1:
-            _check_scores(x, logits=logits)
-        else:
-            _check_classes(x, x, sum_tolerance(dtype), logits=logits)
-    except InputError as error:
-        raise error.renamed({"probs": argument}) from None
-
-
-def _check_scores(x: Any, *, logits: bool) -> None:
-    """Reject scores of one event, or log-odds, that are not valid."""
-    wrong = x != x if logits else ~((x >= 0) & (x <= 1))
-    if _some(wrong):
-        expected = "log-odds" if logits else "probabilities in [0, 1]"
-        remedy = "drop the row" if logits else "pass probabilities, or logits=True if they are log-odds"
-        raise _refused_at(x.reshape(1) if x.ndim == 0 else x, wrong, expected, remedy)
 
 
 def _check_classes(rows: Any, x: Any, tolerance: float, *, logits: bool) -> None:

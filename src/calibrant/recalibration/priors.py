@@ -11,12 +11,13 @@ import numpy as np
 
 from calibrant.errors import InputError, quoted
 from calibrant.errors.wording import number
+from calibrant.inputs import notions
 from calibrant.inputs.conversion import as_numbers, as_values
-from calibrant.inputs.predictions import check_weights_are, valid_weights
+from calibrant.inputs.predictions import as_predictions, check_weights_are
 from calibrant.inputs.weights import WeightsAre, effective_n, effective_rows, integer_weights, may_be_sampling
 from calibrant.measures.means.means import counted_rows
 from calibrant.recalibration.events import fitted_to, map_event
-from calibrant.recalibration.maps import CalibrationMap, Fitted, check_rows
+from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import probabilities
 from calibrant.recalibration.prior_check import Rows, Shares, check_at_end, check_of_reference
 from calibrant.recalibration.prior_result import PriorEstimate, PriorShift
@@ -59,9 +60,7 @@ def shares_of(argument: str, prior: object) -> Shares:
     values = as_numbers(argument, given).astype(np.float64)
     if values.ndim > 1 or values.shape in ((0,), (1,)):
         remedy = "pass the share of every class, or for one event a number alone"
-        raise InputError(
-            argument, "the share of one event, or of at least two classes", f"shape {values.shape}", remedy
-        )
+        raise InputError(argument, "a share, or those of at least two classes", f"shape {values.shape}", remedy)
     shares = values.reshape(-1)
     good = (shares > 0) & (shares < 1)
     if not good.all():
@@ -177,8 +176,8 @@ def prior_shift(
     degree of freedom. Other shares follow along the least favourable line, on which one event leaves no choice. With
     sampling weights or clusters, the quantile is that of Student's t squared, times the design effect of the estimate,
     from the influences of the rows (Rao and Scott 1984). If the estimate of a share is 0, the map has 1 / (2 N + 2),
-    half a row. In simulations, an interval by cluster was too short only if events are in fewer than about 15 clusters;
-    ``flag`` then is a caution.
+    half a row. An interval by cluster is too short if the events are in few clusters. Below an effective number of 15,
+    weighted by the estimated probabilities of the event, ``flag`` is a caution.
 
     The check compares the share of ``probs`` in cells of the scores with that of the reference scores, each weighted by
     :math:`w = \sum_k \pi'_k p_k / \pi_k`, the ratio of the two distributions under the assumption, and the means of the
@@ -274,14 +273,14 @@ def _rows(
     x = np.asarray(array, np.float64)
     shape = "(N,), a score for each row" if trained.of_event else f"(N, {len(trained.values)}), a column for each class"
     if x.ndim != (1 if trained.of_event else 2) or (x.ndim == 2 and x.shape[1] != len(trained.values)):
-        remedy = (
-            "pass the column of the event, such as probs[:, 1]"
-            if trained.of_event
-            else "pass a column and a share for each class"
-        )
+        remedy = "pass the column of the event, such as probs[:, 1], or the share of each class of trained_prior"
         raise InputError(argument, f"shape {shape}", f"shape {x.shape}", remedy)
-    check_rows(argument, x, array.dtype.name, logits=logits)
-    w = np.ones(len(x)) if weights is None else valid_weights(weights, len(x), weights_are)
+    try:
+        valid = as_predictions(array, np.zeros(len(x), int), weights=weights, weights_are=weights_are, logits=logits)
+        notions.read(valid, notions.resolve(valid, None))
+    except InputError as error:
+        raise error.renamed({"probs": argument}) from None
+    w = np.ones(len(x)) if valid.weights is None else valid.weights
     labels = None if clusters is None else as_clusters(clusters, len(x))
     held = np.flatnonzero(w > 0)
     if len(held) < LEAST_SCORES:
@@ -326,7 +325,7 @@ def _reference(reference: Any, trained: Shares, *, logits: bool) -> Rows:
         raise InputError("reference", expected, got, "pass an array of scores")
     table = reference.table if isinstance(reference, CalibrationSketch) else reference
     counts = table.counts.astype(np.float64)
-    dealt = DealtRows.of(counts, np.ones(len(counts)), None)
+    dealt = DealtRows.of(counts, table.own_weights.sum(axis=0) / counts, None)
     return Rows(_columns(table.scores.astype(np.float64), trained, logits=False), dealt, table.n)
 
 
