@@ -53,6 +53,7 @@ CLASSES = ((3, 500), (10, 2_000))
 OF_CLASSES = 1.5
 CLUSTERS = (10, 20, 100)
 CORRELATION = 0.2
+LOW = 0.9  # coverage
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -161,16 +162,20 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def table_of_clusters(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the coverage with clusters, the coverage without them, and how often few clusters are a caution."""
-    lines = [["scores", "event rate", *(f"{number} clusters" for number in CLUSTERS)], ["---"] * (2 + len(CLUSTERS))]
-    held = [row for row in rows if row["kind"] == "clusters"]
-    for key in dict.fromkeys((row["distance"], row["prior"]) for row in held):
-        shares = [
-            ", ".join(f"{float(row[name]):.3f}" for name in ("covered", "alone", "flagged"))
-            for row in held
-            if (row["distance"], row["prior"]) == key
-        ]
-        lines.append([AUROC[float(key[0])], str(key[1]), *shares])
+    """Return the lowest and the highest coverage for each number of clusters, and without clusters."""
+    heads = [
+        "scores",
+        *(f"{number} clusters" for number in CLUSTERS),
+        "rows as independent",
+        f"flagged, coverage below {LOW}",
+    ]
+    lines = [heads, ["---"] * len(heads)]
+    for distance in list(AUROC)[1:]:
+        held = [row for row in rows if row["kind"] == "clusters" and float(row["distance"]) == distance]
+        parts = [[float(row["covered"]) for row in held if int(row["clusters"]) == number] for number in CLUSTERS]
+        parts.append([float(row["alone"]) for row in held])
+        parts.append([float(row["flagged"]) for row in held if float(row["covered"]) < LOW])
+        lines.append([AUROC[distance], *(f"{min(part):.3f} – {max(part):.3f}" if part else "–" for part in parts)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
