@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -42,7 +41,14 @@ from calibrant.measures.ranking.auroc import AUROC
 from calibrant.measures.verdict import closed_form_test
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.report.evaluated_data import cluster_labels, counted_flag
-from calibrant.report.leaderboard import DEFAULT, best_first, leaderboard, sorting_measure
+from calibrant.report.leaderboard import (
+    DEFAULT,
+    MOST_PAIRED,
+    best_first,
+    compared_places,
+    leaderboard,
+    sorting_measure,
+)
 from calibrant.report.question_comparisons import QuestionComparison, QuestionComparisons
 from calibrant.results import Estimate, ReliabilityDiagram
 from calibrant.runtime.arrays import ArrayLike
@@ -65,9 +71,6 @@ _Named = tuple[str, str, Any]
 _NAMES: Final = ("A", "B")
 _CALLS: Final = "call compare(probs_a, probs_b, targets) or compare({'name': probs, ...}, targets)"
 _ANSWERS: Final = "pass targets for all models, or a pair of each model: compare({'name': (probs, targets), ...})"
-
-#: With more models only the pairs with the first or with the best one are compared.
-MOST_PAIRED: Final = 20
 
 
 @overload
@@ -760,15 +763,11 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
 
 def _compared_places(models: Sequence[ComparedModel], settings: ComparisonSettings) -> list[tuple[int, int]]:
     """Return the places of each pair of models; of many models, those with the first or the best one."""
-    places = list(itertools.combinations(range(len(models)), 2))
-    if len(models) <= MOST_PAIRED:
-        return places
-    if settings.sort_by is settings.measures[0]:
+    if len(models) > MOST_PAIRED and settings.sort_by is settings.measures[0]:
         expected = f"a measure other than {settings.sort_by.name!r} for more than {MOST_PAIRED} models"
         got = f"{settings.sort_by.name!r} for {len(models)} models"
         raise InputError("sort_by", expected, got, "rank the models by brier")
-    kept = {0, best_first(models, settings.sort_by)[0]}
-    return [pair for pair in places if not kept.isdisjoint(pair)]
+    return compared_places(range(len(models)), best_first(models, settings.sort_by)[:1])
 
 
 def _diagram(model: ComparedModel, level: float) -> ReliabilityDiagram:
