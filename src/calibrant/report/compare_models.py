@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,9 @@ from calibrant.table import ReliabilityTable
 from calibrant.table.cluster_labels import ClusterLabels, content_order
 from calibrant.table.cluster_sums import BucketSums
 
+if TYPE_CHECKING:
+    from calibrant.report.result_comparison import ResultComparison
+
 #: A model's name, what its predictions are called in an error, and the predictions.
 _Named = tuple[str, str, Any]
 
@@ -121,7 +124,24 @@ def compare(
     tolerance: float | None = None,
     sort_by: str | Measure = DEFAULT,
     own_outcomes: bool = False,
+    sparse: Literal[False] = False,
 ) -> Comparison: ...
+
+
+@overload
+def compare(
+    probs_a: Mapping[str, Any],
+    probs_b: ArrayLike | None = None,
+    *,
+    notion: Notion | None = None,
+    n_bins: int = 15,
+    logits: bool | Mapping[str, bool] = False,
+    class_names: Sequence[str] | None = None,
+    clusters: ArrayLike | None = None,
+    level: float = 0.95,
+    sort_by: str | Measure = DEFAULT,
+    sparse: bool,
+) -> ResultComparison: ...
 
 
 def compare(
@@ -145,7 +165,8 @@ def compare(
     tolerance: float | None = None,
     sort_by: str | Measure = DEFAULT,
     own_outcomes: bool = False,
-) -> Comparison | QuestionComparisons:
+    sparse: bool = False,
+) -> Comparison | QuestionComparisons | ResultComparison:
     r"""Compare models on the same rows: which is better, and by how much each measure differs.
 
     What decides is the difference of the squared calibration errors, each estimated without bias from bins of equal
@@ -214,10 +235,14 @@ def compare(
     own_outcomes : bool, default False
         For sketches of one event, whether the outcomes are whether a model's answers are right. Pairs of predictions
         and targets are always read so.
+    sparse : bool, default False
+        Whether models answered different questions. NaN is the prediction of a question that a model did not answer.
+        Models are compared by the mean ``sort_by`` ("brier", "nll" or "accuracy"), adjusted for the difficulty of their
+        questions as in `compare_results`, which names the assumptions.
 
     Returns
     -------
-    Comparison, or QuestionComparisons for DecisionLogs
+    Comparison, QuestionComparisons for DecisionLogs, or ResultComparison with ``sparse``
         Every difference is that of the first model minus the second, with an interval for this pair alone. With more
         than two models the p-values are adjusted for the number of pairs (Holm); those of each pair alone are in
         ``details["raw_p_value"]``. Where a log loss is infinite, so is the difference, and its method says why.
@@ -293,6 +318,11 @@ def compare(
     targets_of = own or [outcomes] * len(named)
     each = [(*model, *more) for model, *more in zip(named, declared, targets_of, strict=True)]
     others |= {"notion": notion, "weights_are": weights_are}
+    if sparse:
+        from calibrant.report.sparse_models import compare_sparse
+
+        _check_sparse(weights=weights, ignore_index=ignore_index, groups=groups, tolerance=tolerance, measures=measures)
+        return compare_sparse(each, others, clusters, settings)
     return _with_groups(_read_rows(each, others, clusters, groups, settings), settings)
 
 
@@ -313,6 +343,13 @@ def _check_of_rows(paired: object, both_outcomes: bool) -> None:
         raise InputError("paired", expected, repr(paired), remedy)
     if both_outcomes:
         raise InputError("own_outcomes", "no value with targets for all models", "True", _ANSWERS)
+
+
+def _check_sparse(**others: Any) -> None:
+    """Reject what models that answered different questions do not take."""
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(name, "no value with sparse", "a value", f"leave {name} out, or compare common questions")
 
 
 def _with_groups(data: ComparedData, settings: ComparisonSettings) -> Comparison:
@@ -343,11 +380,11 @@ def _read_rows(
             models.append(ReadModel.of(name, predictions, resolve(predictions, others["notion"]), own=own))
         except InputError as error:
             if error.argument == "targets" and not own:  # which may be those of the other model
-                _check_columns(named, [_shape(each) for _, _, each, *_ in named])
+                check_columns(named, [_shape(each) for _, _, each, *_ in named])
             places = {"probs": f"{argument}[0]", "targets": f"{argument}[1]"} if own else {"probs": argument}
             raise error.renamed(places) from None
         shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
-        _check_columns(named, shapes)
+        check_columns(named, shapes)
         _check_evaluated(models, argument)
     first = models[0].predictions
     labels, warning = cluster_labels(clusters, first)
@@ -355,18 +392,18 @@ def _read_rows(
 
     def of_group(places: NDArray[np.intp]) -> ComparedData:
         of_places = None if labels is None else labels.take(places)
-        return _of_rows([model.take(places) for model in models], of_places, settings)
+        return of_rows([model.take(places) for model in models], of_places, settings)
 
     parts = [] if groups is None else as_groups(groups, first)
     return replace(
-        _of_rows(models, labels, settings),
+        of_rows(models, labels, settings),
         flag=flag,
         groups={name: partial(of_group, places) for name, places in parts},
         ordered=has_order(groups),
     )
 
 
-def _of_rows(models: Sequence[ReadModel], labels: ClusterLabels | None, settings: ComparisonSettings) -> ComparedData:
+def of_rows(models: Sequence[ReadModel], labels: ClusterLabels | None, settings: ComparisonSettings) -> ComparedData:
     """Return models on the same rows; ``labels`` are the clusters of all rows.
 
     The rows are put into an order that their content decides, so that every sum has the same bits in any order.
@@ -524,7 +561,7 @@ def _check_rows(named: Sequence[_Named]) -> None:
             raise InputError(argument, expected, f"{got[0]:,}", "give predictions of the same rows, in the same order")
 
 
-def _check_columns(named: Sequence[tuple[Any, ...]], shapes: Sequence[tuple[int, ...]]) -> None:
+def check_columns(named: Sequence[tuple[Any, ...]], shapes: Sequence[tuple[int, ...]]) -> None:
     """Raise for models of different columns."""
     for (_, argument, *_), shape in zip(named, shapes, strict=False):  # up to the model that could not be read
         if shape and shapes[0] and shape != shapes[0]:
