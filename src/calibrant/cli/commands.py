@@ -227,6 +227,20 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @shared.numbers
 @shared.decisions
 @option(
+    "--correct",
+    metavar="COLUMNS",
+    help="The column of results without probabilities, from 0 (wrong) to 1 (correct), or several, such as 'agent*', "
+    "one for each model.",
+    common="The results, 1 or 0, without probabilities.",
+)
+@option(
+    "--sparse",
+    is_flag=True,
+    help="Compare models that answered different questions, adjusted for the difficulty of the questions. It needs "
+    "--on, the column of the question.",
+    common="Compare models that answered different questions.",
+)
+@option(
     "--own-outcomes/--same-outcomes",
     default=None,
     help="Whether each model has its own outcomes, such as whether its answer is correct (default: the same "
@@ -278,6 +292,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     calibrant compare digits.parquet --scores 'p_*,overconfident_*'
     calibrant compare today.parquet --baseline last.json
     calibrant compare answers.csv --by model --outcome correct --on question_id
+    calibrant compare solved.csv --by agent --correct solved --on task
     calibrant compare a.jsonl b.jsonl c.jsonl --on id --own-outcomes
     calibrant compare decisions_old.jsonl decisions_new.jsonl --gate
 

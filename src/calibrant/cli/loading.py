@@ -16,9 +16,9 @@ import click
 import numpy as np
 
 from calibrant.cli import console, questions
-from calibrant.cli.options import ENGINES, CommandOptions, single_file
+from calibrant.cli.options import ENGINES, CommandOptions, problems_of_results, single_file
 from calibrant.cli.parameters import label
-from calibrant.errors import FileError, InputError
+from calibrant.errors import FileError, FileFault, InputError
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.column_options import Options
 from calibrant.files.column_words import role_of
@@ -36,6 +36,7 @@ from calibrant.files.logs import is_log, models_of, patterns_of_folders
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
 from calibrant.files.reading import read_models, read_predictions
+from calibrant.files.results import FileResults, answered, by_question, result_columns, result_options
 from calibrant.files.sketches import is_sketch_file, read_sketches
 from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from calibrant.report.question_comparisons import QuestionComparisons
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
+    from calibrant.report.result_comparison import ResultComparison
     from calibrant.thresholds import QuestionThresholds
     from calibrant.thresholds.result import ThresholdResult
 
@@ -121,10 +123,30 @@ def _models(options: CommandOptions) -> tuple[list[str], list[str]]:
 
 def load_models(
     ctx: click.Context, options: CommandOptions, step: Progress
-) -> FileModels | FileSketches | FileDecisionModels:
-    """Read the predictions of several models: columns of the same files, files of their own, sketches, or logs."""
+) -> FileModels | FileSketches | FileDecisionModels | FileResults:
+    """Read the predictions of several models: columns of the same files, files of their own, sketches, or logs.
+
+    Logs without probabilities still tell which answers are correct, and are read for that.
+    """
+    try:
+        return _load_models(ctx, options, step)
+    except FileError as error:
+        by_results = replace(options, correct="correct")
+        if error.fault is not FileFault.NO_PROBABILITIES or any(problems_of_results(ctx, by_results)):
+            raise
+    read = _load_models(ctx, by_results, step)
+    doubt = "the logs contain no probabilities, so the models are compared by their results"
+    return replace(read, doubts=(*read.doubts, doubt))
+
+
+def _load_models(
+    ctx: click.Context, options: CommandOptions, step: Progress
+) -> FileModels | FileSketches | FileDecisionModels | FileResults:
     models, paths = _models(options)
     names = model_names(models)
+    if options.correct is not None or options.sparse:
+        _check_folders(ctx, models, paths)
+        return _load_results(ctx, options, dict(zip(names, models, strict=True)), step)
     if len(models) > 1 and (logs := questions.load_models(ctx, options, models, names)) is not None:
         return logs
     if options.models:
@@ -140,6 +162,12 @@ def load_models(
         option = "--paired" if options.paired else "--independent"
         msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
         raise click.UsageError(msg, ctx)
+    _check_folders(ctx, models, paths)
+    return _load_files(options, names, models, paths, step)
+
+
+def _check_folders(ctx: click.Context, models: Sequence[str], paths: Sequence[str]) -> None:
+    """Reject logs of several tasks in each of several folders, which would be compared as models."""
     if len(paths) == len(models) and all(map(is_log, paths)) and (patterns := patterns_of_folders(paths)):
         command = shlex.join(["calibrant", "compare", *patterns])
         msg = (
@@ -148,7 +176,6 @@ def load_models(
             f"shell does not expand it: {command}"
         )
         raise click.UsageError(msg, ctx)
-    return _load_files(options, names, models, paths, step)
 
 
 def _load_files(
@@ -196,6 +223,51 @@ def _load_long(ctx: click.Context, options: CommandOptions, step: Progress) -> F
     )
 
 
+def _load_results(ctx: click.Context, options: CommandOptions, files: Mapping[str, str], step: Progress) -> FileResults:
+    """Read the results of models, or their predictions of different questions, and put the questions side by side."""
+    results, long = options.correct is not None, options.is_long
+    if options.sparse and not options.on and not all(map(is_log, options.files)):
+        raise click.UsageError("--sparse matches rows by question; name the column of the question with --on", ctx)
+    columns, first = list(options.models), expand(options.files)[0]
+    if options.correct is not None and not is_log(first):
+        named = result_columns(first, "--correct", options.correct)
+        columns = list(named) if len(files) == 1 and not long else []
+        if len(columns) == 1:
+            raise click.UsageError(single_file(options), ctx)
+    reads: Mapping[str, FilePredictions]
+    if columns:
+        reads = {column: _load_column(options, column, step) for column in columns}
+    elif long:
+        own = replace(options, by_values=True, by_models=True)
+        reads = by_model(_load_rows(_with_results(own), options.files, step))
+    else:
+        logs = all(map(is_log, files.values()))
+        own = replace(_with_results(options), on_questions=logs)
+        reads = {name: _load_rows(own, [path], step) for name, path in files.items()}
+        reads = dict(zip((models_of(list(files.values())) if logs else None) or reads, reads.values(), strict=True))
+    return by_question(
+        reads, results=results, sparse=options.sparse, own=options.own_outcomes, long=long or bool(columns)
+    )
+
+
+def _with_results(options: CommandOptions) -> CommandOptions:
+    return options if options.correct is None else result_options(options, options.correct)
+
+
+def _load_column(options: CommandOptions, column: str, step: Progress) -> FilePredictions:
+    """Read one of several columns of results or scores; with ``--sparse``, the rows in which it has a value."""
+    own = replace(options, scores=None, models=())
+    own = replace(own, score=column) if options.correct is None else result_options(own, column)
+    return _load_rows(answered(own, column) if options.sparse else own, options.files, step)
+
+
+def _load_rows(options: CommandOptions, files: Sequence[str], step: Progress) -> FilePredictions:
+    """Read rows; those of predictions are evaluated for their errors."""
+    if options.correct is None:
+        return _evaluated(options, files, step)
+    return cast("FilePredictions", _read(files, options, Judging(), step, keep=True))
+
+
 def _load_columns(options: CommandOptions, step: Progress) -> FileModels:
     """Read the predictions of models that are columns of the same files."""
     read = read_models(options.files, options, logits=options.logits, progress=step)
@@ -208,7 +280,12 @@ def _load_columns(options: CommandOptions, step: Progress) -> FileModels:
 
 def _load_model(options: CommandOptions, model: str, step: Progress) -> FilePredictions:
     """Read the predictions of one model from files of its own, and evaluate their events for their errors."""
-    loaded = _read([model], options, Judging(options.notion, False), step, keep=True)
+    return _evaluated(options, [model], step)
+
+
+def _evaluated(options: CommandOptions, files: Sequence[str], step: Progress) -> FilePredictions:
+    """Read predictions, and evaluate their events for their errors."""
+    loaded = _read(files, options, Judging(options.notion, False), step, keep=True)
     loaded = cast("FilePredictions", loaded)  # whose rows are kept
     arguments = {name: value for name, value in data_of(loaded, options).items() if name not in _OF_EVENTS}
     with about(loaded):
@@ -270,11 +347,13 @@ def _of_rows(predictions: FileRows, options: CommandOptions) -> dict[str, Any]:
 
 
 def compare(
-    predictions: FileModels | FileSketches | FileDecisionModels, options: CommandOptions
-) -> Comparison | QuestionComparisons:
+    predictions: FileModels | FileSketches | FileDecisionModels | FileResults, options: CommandOptions
+) -> Comparison | QuestionComparisons | ResultComparison:
     """Return the comparison of the models, or those by the questions of their logs."""
     from calibrant.report.compare_models import compare as compare_models
 
+    if isinstance(predictions, FileResults):
+        return _compare_results(predictions, options)
     how = _named(options, "n_bins", "level", "tolerance", "weights_are", "sort_by")
     if isinstance(predictions, FileDecisionModels):
         return questions.compare(predictions, options, how)
@@ -300,6 +379,25 @@ def compare(
         logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
         **how,
     )
+
+
+def _compare_results(read: FileResults, options: CommandOptions) -> ResultComparison:
+    """Return the comparison of results, or of the predictions of different questions."""
+    from calibrant.report.compare_models import compare as compare_models
+    from calibrant.report.result_comparison import compare_results
+
+    values, targets = read.values, read.targets
+    found: ResultComparison
+    if targets is None:
+        found = compare_results(values, clusters=read.clusters, sparse=options.sparse, level=options.level)
+        return found
+    how: dict[str, Any] = {"logits": read.logits or options.logits, "class_names": read.class_names}
+    how |= {"notion": options.notion, "sort_by": options.sort_by, "level": options.level, "clusters": read.clusters}
+    if isinstance(targets, Mapping):
+        found = compare_models({name: (probs, targets[name]) for name, probs in values.items()}, sparse=True, **how)
+    else:
+        found = compare_models(values, targets, sparse=True, **how)
+    return found
 
 
 def evaluate(

@@ -104,6 +104,8 @@ class CommandOptions(Options):
     config: Configured | None = None
     conditions: tuple[Condition, ...] = ()
     baseline: str | None = None
+    correct: str | None = None
+    sparse: bool = False
     paired: bool | None = None
     own_outcomes: bool | None = None
     sort_by: str = "brier"
@@ -609,9 +611,34 @@ def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterat
         yield "--on names the ids in the file of --truth; pass --truth too"
 
 
+def problems_of_results(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of ``--correct`` and ``--sparse``."""
+    of_both: dict[str, Any] = {"--weight": options.weight, "--events": options.events, "--trials": options.trials}
+    of_both |= {"--tolerance": options.tolerance, "--baseline": options.baseline, "--targets": options.targets_file}
+    of_both |= {"--paired": options.paired, "--independent": options.paired is False}
+    of_both |= {"--ignore-index": options.ignore_index, "--by": () if options.is_long else options.by}
+    of_results: dict[str, Any] = {"--score": options.score, "--probs": options.probs, "--scores": options.scores}
+    of_results |= {"--outcome": options.outcome, "--target": options.target, "--logits": options.logits}
+    of_results |= {"--percent": options.percent, "--odds": options.odds, "--notion": options.notion}
+    of_results |= {"--own-outcomes": options.own_outcomes, "--same-outcomes": options.own_outcomes is False}
+    of_results |= {"--class-names": options.class_names, "--question": options.question}
+    typed = ctx.get_parameter_source("sort_by") is ParameterSource.COMMANDLINE
+    of_results |= {"--sort-by": typed and options.sort_by}
+    of_both = of_results | of_both if options.correct is not None else of_both
+    named = "--correct" if options.correct is not None else "--sparse"
+    for option in _given(of_both)[:1]:
+        yield f"{option} does not work with {named}; pass only one of the two"
+
+
 def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``compare``."""
     yield from _of_both(ctx, options)
+    if options.correct is not None or options.sparse:
+        yield from problems_of_results(ctx, options)
+    if options.correct is not None:
+        if options.is_long and not options.on:
+            yield "--correct compares models by question; name the column of the question with --on"
+        return
     if options.scores is not None:
         if len(set(options.models)) < max(len(options.models), 2):
             yield "--scores", f"{quoted(options.scores)}; name two models or more, each once, such as old,new"
@@ -619,7 +646,7 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
             "--score": options.score,
             "--probs": options.probs,
             "--targets": options.targets_file,
-            "--on": options.on,
+            "--on": () if options.sparse else options.on,
             "--baseline": options.baseline,
             "--paired": options.paired,
             "--independent": options.paired is False,

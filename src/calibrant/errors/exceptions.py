@@ -109,6 +109,7 @@ class FileFault(Enum):
     UNKNOWN_KIND = "unknown kind"
     OTHER_KIND = "other kind"
     NO_SUCH_COLUMN = "no such column"
+    NO_PROBABILITIES = "no probabilities"
     EMPTY = "empty"
     VALUE = "value"
 

@@ -44,6 +44,7 @@ class Options:
     by_models: bool = False  #: whether `by` names the model of each row
     on: tuple[str, ...] = ()
     on_questions: bool = False  #: whether logs that name the question of each row have it as the key
+    attempts: bool = False  #: whether a question may have several rows, its attempts
     clusters: tuple[str, ...] = ()
     percent: bool = False
     decimal_comma: bool = False

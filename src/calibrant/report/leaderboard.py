@@ -188,7 +188,9 @@ def leaderboard(
     shown = tuple(dict.fromkeys((*measures, measure, MEAN_CONFIDENCE)))
     standings = []
     for rank, place in enumerate(order):
-        difference, among_best, ends = difference_to_best(ranked, rank, losses[place], finite, undefined, len(order), level)
+        difference, among_best, ends = difference_to_best(
+            ranked, rank, losses[place], finite, undefined, len(order), level
+        )
         model = models[place]
         if math.isinf(losses[place]) and finite:
             among_best, ends = not sure, (1 + sure, len(order))

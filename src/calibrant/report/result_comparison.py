@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,14 @@ from calibrant.measures.means.means import wilson_interval
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, Shown
 from calibrant.render.words import named
-from calibrant.report.comparison import Pair
+from calibrant.report.comparison import ONLY_REPORTS, Pair
 from calibrant.report.leaderboard import Standing, compared_places, difference_to_best
 from calibrant.results import Description, Estimate, TestResult
-from calibrant.results.values import columns_of, frame_of, plain, plain_estimate
+from calibrant.results.values import columns_of, frame_of, plain_estimate
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.resampling import check_level, normal_quantile, t_quantile
-from calibrant.statistics.simultaneous import ranking
+from calibrant.statistics.resampling import alpha_of, check_level, normal_quantile, t_quantile
+from calibrant.statistics.simultaneous import Spread, ranking
 from calibrant.statistics.two_way import TwoWay, linked, two_way
 from calibrant.table.cluster_labels import ClusterLabels, as_clusters, content_order
 
@@ -105,12 +105,14 @@ class ResultComparison(Shown):
     unlinked: tuple[str, ...] = ()
     clusters: Mapping[str, Any] | None = None
     tests: Mapping[str, TestResult]
+    groups: ClassVar[tuple[()]] = ()
 
     def worse(self, pair: Pair) -> bool:
-        """Return whether the second model of a pair is shown to be worse: the interval of this pair excludes 0."""
+        """Return whether the second model is shown to be worse: the interval excludes 0, and the test rejects."""
         higher = self.descriptions[self.sorted_by].better == "higher"
         difference = pair[self.sorted_by]
-        return difference.low > 0 if higher else difference.high < 0
+        is_worse = difference.low > 0 if higher else difference.high < 0
+        return is_worse and difference.p_value <= alpha_of(self.level)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
@@ -166,7 +168,7 @@ class ResultComparison(Shown):
         rows = []
         for pair in self.pairs:
             part = pair[self.sorted_by]
-            numbers = {key: columns_of(part)[key] for key in ("value", "low", "high", "level", "p_value", "n", "method")}
+            numbers = {key: columns_of(part)[key] for key in columns_of(part) if key not in ONLY_REPORTS}
             shared = {key: part.details[key] for key in ("common", "share")}
             rows.append({"first": pair.first, "second": pair.second, **numbers, **shared})
         return frame_of(rows, ["first", "second"])
@@ -344,11 +346,15 @@ class _Found(NamedTuple):
         sign = -1.0 if self.means.description.better == "higher" else 1.0
         losses = sign * self.estimated.means
         order = np.argsort(losses, kind="stable")
-        ranked = ranking(losses[order], self.estimated.spread.take(order), self.level)
+        scale = len(self.values) / (len(self.values) + 2) if self.exact else 1.0
+        ranked = ranking(scale * losses[order], self._spread().take(order), self.level)
+        ranked = replace(ranked, excess=ranked.excess / scale)
         number, standings = len(order), []
         for rank, place in enumerate(order.tolist()):
             name = self.names[place]
-            difference, among_best, ends = difference_to_best(ranked, rank, losses[place], number, 0, number, self.level)
+            difference, among_best, ends = difference_to_best(
+                ranked, rank, losses[place], number, 0, number, self.level
+            )
             if not math.isfinite(difference.high):
                 difference = Estimate(difference.value, p_value=difference.p_value, method=_DECIDED)
             test = self.means.tests.get(name)
@@ -357,7 +363,7 @@ class _Found(NamedTuple):
                     name=name,
                     estimates={self.means.key: self.mean(place)},
                     test=test,
-                    miscalibrated=test is not None and test.p_value <= 1 - self.level,
+                    miscalibrated=test is not None and test.p_value <= alpha_of(self.level),
                     difference=difference,
                     adjusted_p_value=difference.p_value,
                     among_best=among_best,
@@ -366,6 +372,21 @@ class _Found(NamedTuple):
                 )
             )
         return tuple(standings)
+
+    def _spread(self) -> Spread:
+        """Return how the means vary together; of single answers, their differences as in `OnlyRight.interval`.
+
+        So the interval of two models is that of Bonett and Price, about the difference times n / (n + 2).
+        """
+        spread = self.estimated.spread
+        if not self.exact:
+            return spread
+        n, means = len(self.values), self.estimated.means
+        differs = n * (means[:, None] + means) - 2 * np.einsum("qi,qj->ij", self.values, self.values)
+        gaps = n * (means[:, None] - means) / (n + 2)
+        squares = np.maximum((differs + 2) / (n + 2) - gaps**2, 0.0) / (n + 2)
+        np.fill_diagonal(squares, 0.0)
+        return Spread(np.sqrt(squares), spread.covariance)
 
     def mean(self, place: int) -> Estimate:
         """Return the mean of a model with its own interval."""
@@ -444,10 +465,12 @@ def _two_sided(statistic: float, df: float) -> float:
 def _values(results: Any, *, sparse: bool) -> tuple[Float64s, tuple[int, int]]:
     """Return the mean result of each question and model, and the least and largest number of attempts."""
     if not isinstance(results, Mapping):
-        raise InputError("results", "a mapping from the names of models to results", f"a {type(results).__name__}", _FORM)
+        raise InputError(
+            "results", "a mapping from the names of models to results", f"a {type(results).__name__}", _FORM
+        )
     if len({*map(str, results)}) < max(len(results), 2):
         raise InputError("results", "two models or more", f"a mapping of {len(results)}", _FORM)
-    columns, least, most = [], [], []
+    columns, least, most = list[Float64s](), list[int](), list[int]()
     for name, given in results.items():
         argument = f"results[{name!r}]"
         means, counts = _of_model(argument, given)
@@ -470,16 +493,20 @@ def _of_model(argument: str, given: Any) -> tuple[Float64s, NDArray[np.intp]]:
     """Return the mean result of each question, and the number of attempts at it."""
     array = as_values(argument, given)
     if array.dtype.kind not in "fiub":
-        raise InputError(argument, "numbers from 0 to 1", f"values of type {array.dtype}", "pass 1 for right, 0 for wrong")
+        raise InputError(
+            argument, "numbers from 0 to 1", f"values of type {array.dtype}", "pass 1 for right, 0 for wrong"
+        )
     if array.ndim not in (1, 2):
         expected = "results of shape (questions,) or (questions, attempts)"
         raise InputError(argument, expected, f"shape {array.shape}", "reshape the results")
-    table = array.astype(np.float64).reshape(len(array), -1)
+    table = array.astype(np.float64).reshape(len(array), *array.shape[1:] or (1,))
     wrong = ~(np.isnan(table) | ((table >= 0) & (table <= 1)))
     if wrong.any():
         row, column = map(int, np.argwhere(wrong)[0])
         got = f"{table[row, column]:g} at row {row:,}"
-        remedy = "divide the results by their largest possible value" if table[row, column] > 1 else "correct the result"
+        remedy = (
+            "divide the results by their largest possible value" if table[row, column] > 1 else "correct the result"
+        )
         raise InputError(argument, "results from 0 to 1", got, remedy, row=row)
     counts = np.isfinite(table).sum(axis=1)
     sums = np.sum(np.sort(table, axis=1), axis=1, where=np.isfinite(np.sort(table, axis=1)))

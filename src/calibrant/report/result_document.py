@@ -5,7 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from calibrant.render.blocks import Block, Column, Details, Document, First, Heading, Method, Notes, Sentence, Source, Table
+from calibrant.render.blocks import (
+    Block,
+    Column,
+    Details,
+    Document,
+    First,
+    Heading,
+    Method,
+    Notes,
+    Sentence,
+    Source,
+    Table,
+)
 from calibrant.render.words import (
     amount,
     capital,
@@ -20,6 +32,7 @@ from calibrant.render.words import (
 )
 from calibrant.report import standings_document as standings
 from calibrant.report.comparison_document import difference_columns
+from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
     from calibrant.report.comparison import Pair
@@ -78,10 +91,14 @@ def _verdict(comparison: ResultComparison) -> list[str]:
     """Return which models may be the best, how two models differ, and what the comparison assumes."""
     sentences = standings.calibration(comparison, with_p=False)
     pairs = comparison.pairs
-    sentences += [_difference(pairs[0], comparison)] if len(comparison.names) == 2 else standings.ranking(comparison)
+    sentences += (
+        [difference_text(pairs[0], comparison)] if len(comparison.names) == 2 else standings.ranking(comparison)
+    )
     if comparison.unlinked:
         names = named([*comparison.unlinked], _NAMED)
-        sentences.append(f"Caution: no common questions link these models to the others, so they are left out: {names}.")
+        sentences.append(
+            f"Caution: no common questions link these models to the others, so they are left out: {names}."
+        )
     if comparison.sparse:
         shares = [pair[comparison.sorted_by].details["share"] for pair in pairs]
         sentences.append(
@@ -104,7 +121,7 @@ def _range(shares: list[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _difference(pair: Pair, comparison: ResultComparison) -> str:
+def difference_text(pair: Pair, comparison: ResultComparison) -> str:
     """Return how two models differ, with the interval and the p-value."""
     part, label = pair[comparison.sorted_by], standings.label_of(comparison)
     names = distinct(comparison.names, 40)
@@ -116,6 +133,9 @@ def _difference(pair: Pair, comparison: ResultComparison) -> str:
     text = f"{what}: {part.value:+z.4f} ({ends}; p {chance(part.p_value)})."
     if part.low <= 0 <= part.high:
         return f"No evidence of a different {label}. {capital(text)}"
+    if part.p_value > alpha_of(comparison.level):
+        borderline = "the confidence interval excludes 0, but the exact test does not reject equality"
+        return f"Borderline evidence of a different {label}: {borderline}. {capital(text)}"
     is_better = (part.value > 0) == (comparison.descriptions[comparison.sorted_by].better == "higher")
     better, worse = (first, second) if is_better else (second, first)
     return f"{better} has a better {label} than {worse}. {capital(text)}"
@@ -163,10 +183,12 @@ def _pairs(comparison: ResultComparison, *, full: bool) -> list[Block]:
             columns.append(Column.of(heading, side, (part.details[side] for part in parts), "{:,}".format, spare=1))
     title = f"Differences in the {standings.label_of(comparison)}"
     table = Table("differences", columns, title)
-    notes = Notes([
-        "Each difference is the first model minus the second model. Its interval and p-value are for this pair alone; "
-        "the leaderboard has those for all pairs together."
-    ])
+    notes = Notes(
+        [
+            "Each difference is the first model minus the second model. Its interval and p-value are for this pair "
+            "alone. The leaderboard has those for all pairs together."
+        ]
+    )
     if full or len(pairs) <= _LISTED:
         return [Heading(title), table, notes]
     return [Details(title, [table, notes])]

@@ -50,6 +50,7 @@ class Ranked(Protocol):
 
 _LISTED: Final = 20  # models in a brief table
 _NAMED: Final = 6  # models in a sentence
+_SHORT: Final = 11  # characters of a heading
 _BRIEFLY: Final = 3  # models that a headline names
 
 
@@ -267,7 +268,11 @@ def _measure(comparison: Comparison, key: str) -> Column:
 
 def _brief(label: str) -> str:
     """Return a shorter heading of a measure."""
-    return f"{label[:9]}." if label.startswith("mean ") else label.removesuffix(" score").removesuffix(" at 0.5")
+    return (
+        f"{label[:9]}."
+        if label.startswith("mean ") and len(label) > _SHORT
+        else label.removesuffix(" score").removesuffix(" at 0.5")
+    )
 
 
 def _ece_if_calibrated(standings: Sequence[Standing], level: str) -> Column:

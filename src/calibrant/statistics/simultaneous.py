@@ -181,7 +181,8 @@ def _tails(statistics: Float64s, df: float | Float64s) -> Float64s:
     """Return the probability of values above each statistic, in Student's distribution."""
     from scipy.special import ndtr, stdtr
 
-    return np.where(np.isinf(df), ndtr(-statistics), stdtr(np.where(np.isinf(df), 1.0, df), -statistics))
+    student = stdtr(np.where(np.isinf(df), 1.0, df), -statistics)
+    return np.asarray(np.where(np.isinf(df), ndtr(-statistics), student))
 
 
 def _p_value(tail: float, k: int, maxima: Float64s | None) -> float:

@@ -6,8 +6,7 @@ or through other models. If all models answered all questions, these are the dif
 
 The variances are those of sums over clusters of questions. Residuals are scaled so that the squares are unbiased if all
 errors have one variance (CR2), and the degrees of freedom are Satterthwaite's under this assumption (Bell and McCaffrey
-2002, Survey Methodology 28; Pustejovsky and Tipton 2018, doi 10.1080/07350015.2016.1247004). With a share h_c of the
-information of a difference in cluster c, they are (sum of h_c)^2 / sum of h_c^2, less the part of the estimated effects.
+2002, Survey Methodology 28; Pustejovsky and Tipton 2018, doi 10.1080/07350015.2016.1247004).
 """
 
 from __future__ import annotations
@@ -123,7 +122,9 @@ def _small(number: int) -> float:
 
 def _rounded(values: Float64s) -> Float64s:
     """Return numbers to the digits that all processors share."""
-    return np.array([float(f"{value:.{_DIGITS}g}") for value in values.ravel().tolist()]).reshape(values.shape)
+    digits = [float(f"{value:.{_DIGITS}g}") for value in values.ravel().tolist()]
+    rounded: Float64s = np.array(digits, np.float64).reshape(values.shape)
+    return rounded
 
 
 class _Freedom(NamedTuple):
@@ -140,7 +141,7 @@ class _Freedom(NamedTuple):
     @classmethod
     def none(cls, k: int) -> _Freedom:
         """Return the sums over no cluster."""
-        return cls(*(np.zeros((k, k)) for _ in range(3)), np.zeros((k, k), np.bool_))
+        return cls(np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k), np.bool_))
 
     def add(self, d: Float64s, left: Float64s, number: int, unknown: NDArray[np.bool_]) -> None:
         """Add clusters that have the same questions."""
