@@ -24,6 +24,7 @@ from calibrant.statistics.simultaneous import Spread
 
 _DETERMINED: Final = 1e-9  # of 1: a cluster with a larger share of a difference has no residual for it
 _DIGITS: Final = 12  # significant: processors may differ in the digits after them
+_RIDGE: Final = 1e-9  # of the largest variance, so that the rounded covariance has a root
 _CORRELATION: Final = 0.2  # of the questions of a cluster, for degrees of freedom
 
 
@@ -94,6 +95,7 @@ def two_way(results: Float64s, clusters: NDArray[np.intp] | None = None, *, shar
     if shares:
         squares = np.nan_to_num((worth**2 * squares + 2) / (worth + 2) ** 2)
         covariance += np.eye(len(effects)) / (np.nanmin(worth) + 2) ** 2
+    covariance += np.eye(len(effects)) * (_RIDGE * np.diagonal(covariance).max())
     errors = np.where(freedom.unknown, np.inf, np.sqrt(squares))
     return TwoWay(
         means=_rounded(effects + levels.mean()),
