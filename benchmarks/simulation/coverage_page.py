@@ -17,6 +17,7 @@ from typing import Any
 import coverage_edges
 import leaderboard
 import numpy as np
+import sparse
 from coverage_cells import (
     ALLOWED_IN_CLUSTERS,
     IN_CLUSTERS,
@@ -132,6 +133,7 @@ def written(
         "coverage-models.md": f"{models(ours, tests)}\n{peers(cells)}",
         **coverage_edges.texts(),
         **leaderboard.texts(),
+        **sparse.texts(),
     }
     if docs is not None:
         import shown
