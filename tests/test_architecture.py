@@ -564,7 +564,7 @@ def test_public_names_are_documented() -> None:
             assert doctest.DocTestParser().get_examples(own.__doc__), name
             for parameter in inspect.signature(own).parameters.values():
                 positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-                arrays = ("probs", "targets", "probs_a", "probs_b", "scores", "correct", "times", "events")
+                arrays = ("probs", "targets", "probs_a", "probs_b", "scores", "correct", "times", "events", "results")
                 assert positional == (parameter.name in arrays) or parameter.name == "n_bins", (name, parameter)
 
 

@@ -27,7 +27,7 @@ from calibrant.inputs.scores import class_row_scores, event_row_scores
 from calibrant.measures.differences import paired
 from calibrant.measures.differences.paired import Model
 from calibrant.render.terminal import Style, to_terminal
-from calibrant.report.compare_models import ReadModel
+from calibrant.report.compared_models import ReadModel
 from tests.keys_of import explained
 
 ROOT = Path(__file__).parents[2]

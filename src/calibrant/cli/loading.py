@@ -372,13 +372,14 @@ def compare(
     models: dict[str, Any] = {name: predictions.arrays[argument] for name, argument in predictions.models.items()}
     for name, argument in predictions.targets_of.items():
         models[name] = models[name], predictions.arrays[argument]
-    return compare_models(
+    compared: Comparison = compare_models(
         models,
         None if predictions.targets_of else predictions.targets,
         **_of_rows(predictions, options),
         logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
         **how,
     )
+    return compared
 
 
 def _compare_results(read: FileResults, options: CommandOptions) -> ResultComparison:

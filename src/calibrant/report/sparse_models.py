@@ -14,7 +14,7 @@ from calibrant.inputs.notions import resolve
 from calibrant.inputs.predictions import as_predictions
 from calibrant.measures.measure import descriptions_of
 from calibrant.measures.verdict import closed_form_test
-from calibrant.report.compare_models import ComparisonSettings, ReadModel, check_columns, of_rows
+from calibrant.report.compared_models import ComparisonSettings, ReadModel, check_columns, of_rows
 from calibrant.report.result_comparison import Means, ResultComparison, compare_means
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike

@@ -188,7 +188,7 @@ def _of_differences(vectors: Float64s) -> Float64s:
     """Return the squared lengths of the differences of rows, (M, M)."""
     products = np.einsum("ir,jr->ij", vectors, vectors)
     squares = np.diagonal(products)
-    return np.maximum(squares[:, None] + squares - 2 * products, 0.0)
+    return np.asarray(np.maximum(squares[:, None] + squares - 2 * products, 0.0))
 
 
 def _parts(present: NDArray[np.bool_], clusters: NDArray[np.intp] | None) -> Iterator[_Part]:
