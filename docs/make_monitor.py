@@ -194,8 +194,8 @@ def means(rows: list[Row]) -> str:
         for name in ("missed within 100 slices", "width")
     )
     return (
-        f"In {len(missed)} settings, it misses the true value within 100 slices in at most {max(missed):.3f} of them.\n"
-        f"Its relative width is {min(widths):.2f} to {max(widths):.2f}.\n"
+        f"In {len(missed)} settings, the share of monitors that miss the true value within 100 slices is at most "
+        f"{max(missed):.3f}.\nThe relative width is {min(widths):.2f} to {max(widths):.2f}.\n"
     )
 
 

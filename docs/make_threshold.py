@@ -231,7 +231,8 @@ def plans(rows: list[Row]) -> str:
         held = [row for row in rows if row["n"] == n and not row["risk"].startswith("flat")]
         ends = [[float(row[name]) for row in held] for name in ("certified", "broken")]
         planned, missed = (f"{min(each):.2f} to {max(each):.2f}" for each in ends)
-        lines.append(f"After {int(n):,} rows, {planned} of samples have a plan, and the share is {missed}.\n")
+        smaller = f"The share with a smaller coverage is {missed}."
+        lines.append(f"After {int(n):,} rows, {planned} of samples have a plan. {smaller}\n")
     return "".join(lines)
 
 

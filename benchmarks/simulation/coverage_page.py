@@ -170,9 +170,9 @@ def lowest_flagged(cells: Sequence[Cell]) -> str:
     """Return a sentence about the cells with clusters where most data sets are flagged."""
     worst = min((cell for cell in cells if cell.most_flagged), key=lambda cell: cell.coverage - cell.level)
     return paragraph(
-        "Settings are left out if reports warn for most of their data sets that intervals can be too short. With "
-        f"clusters, the lowest coverage of a setting that is left out is {worst.coverage:.3f} at the "
-        f"{100 * worst.level:.0f} % level ({label_of(worst)}, {place(worst)})."
+        "A setting is omitted if reports warn for most of its data sets that intervals can be too short. The lowest "
+        f"coverage of an omitted setting with clusters is {worst.coverage:.3f} at the {100 * worst.level:.0f} % level "
+        f"({label_of(worst)}, {place(worst)})."
     )
 
 
@@ -196,10 +196,10 @@ def others(plain: Sequence[Cell], in_clusters: Sequence[Cell]) -> str:
     found = {name: [c.relative for c in plain if c.measure == name and c.level == 0.95] for name in LABELS}
     *most, (width, widest) = sorted((float(np.nanmedian(each)), LABELS[name]) for name, each in found.items() if each)
     return paragraph(
-        f"With clusters, the lowest coverage of a 95 % interval is {low.coverage:.3f} ({label_of(low)}). The median "
-        "interval of most measures is "
-        f"{most[0][0]:.2f} to {most[-1][0]:.2f} times as wide as a normal interval with the true standard deviation of "
-        f"the estimate. For the {widest}, the median interval is {width:.2f} times as wide as this normal interval."
+        f"With clusters, the lowest coverage of a 95 % interval is {low.coverage:.3f} ({label_of(low)}). For most "
+        f"measures, the median width of the interval is {most[0][0]:.2f} to {most[-1][0]:.2f} times the width of a "
+        f"normal interval with the true standard deviation of the estimate. For the {widest}, this ratio is "
+        f"{width:.2f}."
     )
 
 
@@ -225,8 +225,8 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
         "The goal for the coverage is the confidence level minus two percentage points, minus three standard errors of "
         "the simulation. With clusters, the largest shortfall of coverage during development (up to "
         f"{allowed:.0f} percentage points) replaces the two percentage points. "
-        f"The coverage is below the goal in {len(failed)} settings. If every coverage were exactly the level, about "
-        f"{by_chance(cells)} such settings would be expected. With 600 new data sets for each setting, "
+        f"The coverage is below the goal in {len(failed)} settings. If the true coverage were always the confidence "
+        f"level, about {by_chance(cells)} such settings would be expected. With 600 new data sets for each setting, "
         f"{count or 'none'} of the {len(failed)} settings {'is' if count == 1 else 'are'} below the goal again"
         f"{f' ({where})' if where else ''}."
     )

@@ -350,9 +350,9 @@ def few_text(rows: Sequence[Mapping[str, Any]]) -> str:
     ranges = [f"{_range(held, '{:.3g}')} with {n:,} rows" for n, held in sorted(widths.items())]
     text = (
         f"The lowest share of *best marked* is {best:.3f}, and the lowest coverage of the difference is {pair:.3f}. "
-        "If few unlikely outcomes decide, the median width of the interval, in units of the interval by the paired "
-        f"central limit theorem, is {', '.join(ranges[:-1])}, and {ranges[-1]}. "
-        f"No data set has a p-value below 1 for these models: {', '.join(same)}."
+        "If models differ only by a few improbable outcomes, the median width of the interval, divided by the width "
+        f"from the paired central limit theorem, is {', '.join(ranges[:-1])}, and {ranges[-1]}. "
+        f"If models hardly differ ({', '.join(same)}), no data set has a p-value below 1."
     )
     return textwrap.fill(text, 120, break_on_hyphens=False) + "\n"
 

@@ -37,6 +37,7 @@ from calibrant.results import Description
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "sparse.csv"
 RUNS = 200
 KINDS = ("results", "forecasts")
+BIASES = ("bias", "relative")
 WHO = {"": "", "opponents": "two circles of models", "choice": "worse models choose easier questions"}
 BRIER = Description(label="Brier score", meaning="")
 #: Models, questions, and the share of the questions that a model answers.
@@ -158,15 +159,22 @@ def texts() -> dict[str, str]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a row for each setting."""
-    head = ("values", "models", "questions", "answered", "coverage", "ranks", "bias", "bias of the relative mean")
+    """Return a line for each kind of values and way of answering, with the range over sizes."""
+    head = ("values", "coverage", "lowest share of right ranks", "bias", "bias of the relative mean")
     lines = [head, ["---"] * len(head)]
-    for row in rows:
-        kind = ", ".join(filter(None, (row["kind"], WHO[row["who"]])))
-        shown = (f"{float(row['coverage']):.3f}", f"{float(row['ranks']):.3f}")
-        biased = (f"{100 * float(row[name]):+.0f} %".replace("-0 %", "+0 %") for name in ("bias", "relative"))
-        lines.append((kind, row["models"], row["questions"], f"{100 * float(row['share']):g} %", *shown, *biased))
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
+    for kind, who in product(KINDS, WHO):
+        own = [row for row in rows if (row["kind"], row["who"]) == (kind, who)]
+        columns = {name: sorted(float(row[name]) for row in own) for name in ("coverage", "ranks", "bias", "relative")}
+        name, ranks = ", ".join(filter(None, (kind, WHO[who]))), f"{columns['ranks'][0]:.3f}"
+        ends = [columns["coverage"][0], columns["coverage"][-1]]
+        biases = (span([f"{100 * each:+.0f} %".replace("-0 %", "+0 %") for each in columns[key]]) for key in BIASES)
+        lines.append([name, span([f"{each:.3f}" for each in ends]), ranks, *biases])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def span(texts: Sequence[str]) -> str:
+    """Return the first and the last text."""
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
 
 
 def main(arguments: list[str] | None = None) -> int:
