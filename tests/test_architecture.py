@@ -147,7 +147,7 @@ def test_the_files_that_contributing_names_exist() -> None:
 
 def test_evaluate_calls_what_the_data_flow_names() -> None:
     page = ROOT.joinpath("CONTRIBUTING.md").read_text("utf-8")
-    flow = page.partition("The data flow follows from that:\n\n```text\n")[2].partition("```")[0].splitlines()
+    flow = page.partition("pass through these\nsubpackages:\n\n```text\n")[2].partition("```")[0].splitlines()
     assert len(flow) == 8
     lines = [re.split(" {2,}", line.strip()) for line in flow[1:]]
     named = {(package, name) for package, names, _ in lines for name in names.split(", ")}
