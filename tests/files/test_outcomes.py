@@ -350,9 +350,10 @@ def test_one_attempt_says_all_that_is_wrong_with_a_file(tmp_path):
     path = tmp_path / "five.csv"
     path.write_text(FIVE)
     command = ["report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST]
+    columns, unusable = "p, y, w, z", f"values that cannot be used: {IN_P}; {IN_Y}; {IN_W}"
     status, _, message = run(*command, "--by", "zone")
     assert status == 1
-    assert f"values that cannot be used: {IN_P}; {IN_Y}; {IN_W}; first: has no column 'zone'" in message
+    assert f"five.csv: has no column 'zone' (--by); the columns are {columns}; {unusable}" in message
     corrected = FIVE
     for wrong, right in {"bad,0,": "0.3,0,1", "x,maybe": "0.4,0", '"0,35"': "0.35", "1.5,1,-1": "0.95,1,1"}.items():
         assert wrong in corrected
