@@ -314,6 +314,10 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
             "--scores is for models in one file, but --paired is for separate files",
         ),
         (
+            "compare a.csv --scores x,y --baseline old.json",
+            "but --baseline is for separate files; pass only one of the two, and name the baseline first in --scores",
+        ),
+        (
             "compare a.npy --scores x,y --targets y.npy",
             "--scores is for models in one file, but --targets is for separate files",
         ),

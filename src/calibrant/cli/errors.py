@@ -202,8 +202,8 @@ class _OfFiles:
                 choice = _of_event([max(held.present)], held, self.options)
             else:
                 return "name the column that holds 0 and 1 with --outcome"
-        predicted = [each for each in self.of_predicted(paths[0]) if each[1] != choice[1]]
-        return "; ".join(f"{case}, type: {self.typed(*words)}" for case, words in (choice, *predicted))
+        others = [each for each in self.of_predicted(paths[0]) if each[1] != choice[1]]
+        return "; ".join(f"{case}, type: {self.typed(*words)}" for case, words in (choice, *others))
 
     def of_predicted(self, path: str) -> list[tuple[str, tuple[str, ...]]]:
         """Return when and what to type if the score may be the probability of a predicted label."""
@@ -358,8 +358,8 @@ class _OfRows(_OfFiles):
         event = event_of(labels, self.scores[0] if len(self.scores) == 1 else "")
         orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
         cases = [(f"if {quoted(order[1])} is the event", ("--labels", ",".join(order))) for order in orders]
-        cases += self.of_predicted(self.rows.paths[0])
-        return "; ".join(f"{case}, type: {self.typed(*words)}" for case, words in cases)
+        others = self.of_predicted(self.rows.paths[0])
+        return "; ".join(f"{case}, type: {self.typed(*words)}" for case, words in (*cases, *others))
 
     def _for_named_columns(self, columns: Sequence[str], labels: Sequence[str]) -> str | None:
         """Return what to type for columns that name the labels, whole or in part; None where they do not."""

@@ -261,8 +261,9 @@ def _groups(result: Threshold) -> Iterator[str]:
     groups, kind = result.by_group, "predicted classes" if result.per_class else "groups"
     certified = [short(name) for name, part in groups.items() if part.value is not None]
     names = f": {named(certified, _NAMED)}" if certified else ""
+    own = "has a threshold of its own" if len(certified) == 1 else "have a threshold of their own"
     yield (
-        f"{len(certified)} of {len(groups)} {kind} have a threshold of their own, with one promise for all of them "
+        f"{len(certified)} of {len(groups)} {kind} {own}, with one promise for all of them "
         f"together (Holm's adjustment, {percent(result.confidence)} confidence){names}."
     )
     few = [f"{short(name)} ({part.reason})" for name, part in groups.items() if part.reason.startswith("fewer")]
