@@ -161,6 +161,7 @@ class FileTable(ABC):
     def __init__(self, path: str) -> None:
         self.path = path
         self.where: str | None = None
+        self.comma = False  # whether decimals have a comma
         self.columns: tuple[str, ...] = ()  #: what can be read: the file's columns, and paths within structs
         self.rows: int | None = None  #: where the file says how many it has
         self.integers: frozenset[str] = frozenset()  #: columns of floats that become integers where they are whole
