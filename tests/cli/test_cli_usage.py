@@ -558,8 +558,16 @@ def test_decimal_commas_are_told_of() -> None:
         )
         assert refused("report", write(name, text)) == f"{name}: {told} {name} --decimal-comma"
         assert mended("report", name)["n"] == 1
-    remedy = "; separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
+    remedy = (
+        "; rename the file to c.tsv, or separate columns with commas or semicolons in a .csv file, and with tabs in "
+    )
+    remedy += "a .tsv file"
     assert refused("report", write("c.csv", "outcome\tscore\n1\t,5\n")).endswith(remedy)
+    for name, right, between in (("d.csv", "d.tsv", "\t"), ("e.tsv", "e.csv", ","), ("f.tsv", "f.csv", ";")):
+        said = refused("report", write(name, f"outcome{between}score\n1{between}0.5\n"))
+        assert f"; rename the file to {right}, or separate columns with" in said
+        Path(name).rename(right)
+        assert run("report", right, *FAST)[0] == 0
 
 
 # ---------------------------------------------------------------- labels that are not 0 to C - 1
