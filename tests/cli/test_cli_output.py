@@ -479,3 +479,19 @@ def test_a_date_reaches_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_terminal_shows_the_same_with_other_outputs() -> None:
     assert run(*COMPARE)[1] == run(*COMPARE, "--markdown", "a.md", "--svg", "a.svg")[1]
+
+
+def test_files_of_one_name_are_named_by_the_folders_that_differ() -> None:
+    games = Path("games.csv").read_text()
+    for folder in ("runs/old", "runs/new"):
+        Path(folder).mkdir(parents=True)
+        Path(folder, "games.csv").write_text(games)
+    command = ("compare", "--score", "win", "--outcome", "won", "--html", "page.html")
+    for paths, title, files in (
+        (["runs/old/games.csv", "runs/new/games.csv"], "old/games.csv … new/games.csv", "old/games.csv, new/games.csv"),
+        (["games.csv", "runs/new/games.csv"], "games.csv … new/games.csv", "games.csv, new/games.csv"),
+    ):
+        assert run(*command, *paths)[0] == 0
+        page = Path("page.html").read_text()
+        assert f"<h1>{title} (2 files)</h1>" in page
+        assert f"<dt>files</dt><dd>{files}</dd>" in page

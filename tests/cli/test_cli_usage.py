@@ -314,6 +314,10 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
             "--scores is for models in one file, but --paired is for separate files",
         ),
         (
+            "compare a.csv --scores x,y --baseline old.json",
+            "but --baseline is for separate files; pass only one of the two, and name the baseline first in --scores",
+        ),
+        (
             "compare a.npy --scores x,y --targets y.npy",
             "--scores is for models in one file, but --targets is for separate files",
         ),
@@ -335,7 +339,10 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("report a.csv --outcmoe y", "No such option '--outcmoe'; did you mean '--outcome'?"),
         ("report a.csv -score x", "No such option '-score'; did you mean '--score'?"),
         ("report a.csv -s x", "No such option '-s'; did you mean '--score' or '--sheet' or '--stated'?"),
-        ("report a.csv --xyz", "No such option '--xyz'; 'calibrant report --help' lists them"),
+        ("report a.csv --xyz", "No such option '--xyz'; 'calibrant report --help-all' lists them"),
+        ("floor --xyz", "No such option '--xyz'; 'calibrant floor --help' lists them"),
+        ("threshold a.csv --max-error 5%", "No such option '--max-error'; did you mean '--max-risk'?"),
+        ("report a.csv --metrics ece", "No such option '--metrics'; did you mean '--measures'?"),
         ("completion tcsh", "'tcsh' is not one of 'bash', 'zsh', 'fish'."),
         ("report a.csv --labels yes", "'yes'; name two labels or more, each once, such as no,yes or 1-10"),
         ("report a.csv --labels a,b,a", "'a,b,a'; name two labels or more, each once"),
@@ -551,8 +558,16 @@ def test_decimal_commas_are_told_of() -> None:
         )
         assert refused("report", write(name, text)) == f"{name}: {told} {name} --decimal-comma"
         assert mended("report", name)["n"] == 1
-    remedy = "; separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
+    remedy = (
+        "; rename the file to c.tsv, or separate columns with commas or semicolons in a .csv file, and with tabs in "
+    )
+    remedy += "a .tsv file"
     assert refused("report", write("c.csv", "outcome\tscore\n1\t,5\n")).endswith(remedy)
+    for name, right, between in (("d.csv", "d.tsv", "\t"), ("e.tsv", "e.csv", ","), ("f.tsv", "f.csv", ";")):
+        said = refused("report", write(name, f"outcome{between}score\n1{between}0.5\n"))
+        assert f"; rename the file to {right}, or separate columns with" in said
+        Path(name).rename(right)
+        assert run("report", right, *FAST)[0] == 0
 
 
 # ---------------------------------------------------------------- labels that are not 0 to C - 1

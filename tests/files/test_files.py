@@ -1151,8 +1151,8 @@ def test_order_is_kept_over_many_batches(tmp_path):
         (
             "score\toutcome\n0.5\t1\n",
             (
-                r"has its columns separated by tabs; separate columns with commas or semicolons in a \.csv "
-                r"file, and with tabs in a \.tsv file"
+                r"has its columns separated by tabs; rename the file to .*\.tsv, or separate columns with commas or "
+                r"semicolons in a \.csv file, and with tabs in a \.tsv file"
             ),
         ),
     ],

@@ -733,6 +733,20 @@ def test_models_are_compared(tmp_path):
     assert " ".join(text.split()).count("lm-evaluation-harness 0.4.13") == 1
 
 
+def test_a_report_on_logs_of_the_same_questions_says_that_models_may_be_pooled(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        shutil.copy(log("four"), tmp_path / name)
+    status, text, _ = run("report", str(tmp_path), "--n-resamples", "0")
+    assert status == 0
+    said = "Several files answer the same questions, so several models may be pooled. To compare the models, use: "
+    command = " ".join(text.split()).partition(said)[2]
+    assert command.startswith(f"calibrant compare {tmp_path} ")
+    status, text, _ = run("compare", str(tmp_path))
+    assert (status, "probs: probs (lists of 4) in each of 2 files" in text) == (0, True)
+    assert "may be pooled" not in run("report", log("four"), log("tail"), "--n-resamples", "0")[1]
+
+
 def test_models_of_repeated_questions_are_compared_by_question(tmp_path):
     rows = lines(log("four"))
     twice, once = (write(tmp_path / f"{name}.jsonl", made) for name, made in (("a", rows[:6] * 2), ("b", rows)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import shlex
@@ -171,8 +172,9 @@ def test_a_judge_is_right_where_two_columns_are_equal(tmp_path, names):
     truth = RNG.choice(["RETRY", "ACCEPT"], 150)
     judged = np.where(OUTCOMES == 1, truth, np.where(truth == "RETRY", "ACCEPT", "RETRY"))
     path = save(tmp_path / "f.csv", ",", *zip(names, (judged, truth, SCORES), strict=True))
-    for command in ("report", "threshold"):
-        commands = proposed(run(command, path)[2])
+    named = ("--score", names[2], "--outcome", names[1])  # whose labels are not 0 and 1
+    for command in itertools.product(("report", "threshold"), ((), named)):
+        commands = proposed(run(command[0], path, *command[1])[2])
         assert [each for each in commands if f"{names[0]} = {names[1]}" in each]
     command = next(each for each in commands if f"{names[0]} = {names[1]}" in each)
     assert estimates("report", *command[1:])["brier"] == pytest.approx(BRIER)

@@ -364,6 +364,17 @@ def test_it_prints(browser: Any, path: Path, tmp_path: Path) -> None:
     window.close()
 
 
+def test_printed_labels_beside_a_table_can_be_read(page: Any) -> None:
+    """They have at least 6 points, which are 8 pixels, and a table too wide for the rest of the page is below."""
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 960})
+    drawn = "own => 12 * own.getBoundingClientRect().width / own.viewBox.baseVal.width"
+    sizes = [picture.evaluate(drawn) for picture in page.locator(".pair.uneven > figure > svg").all()]
+    page.emulate_media(media="screen")
+    assert sizes
+    assert min(sizes) >= 8
+
+
 def test_a_section_of_folded_tables_alone_is_not_printed(page: Any) -> None:
     folded, shown = page.locator("section[data-part=bins]"), page.locator("section[data-part=measures]")
     assert folded.is_visible()

@@ -19,7 +19,7 @@ from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import SOFT_LABELS, Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
 from calibrant.files.column_options import Unnamed
-from calibrant.files.column_readings import best_pair, predicted_beside
+from calibrant.files.column_readings import Readings, best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
 from calibrant.files.hints import candidates_in, unusable_values, values_of, written_in
 from calibrant.files.loaded import BadRows
@@ -138,6 +138,8 @@ class _OfFiles:
             return text
         listed = "; ".join(map(str, unusable[:_LISTED]))
         files = f" in {len(paths)} files" if len(paths) > 1 else ""
+        if least == 1:  # a column that is missing comes first
+            return f"{text}; values that cannot be used{files}: {listed}"
         return f"{path}: values that cannot be used{files}: {listed}; first: {text.removeprefix(f'{path}: ')}"
 
     def _beside(self, path: str) -> list[str]:
@@ -200,7 +202,15 @@ class _OfFiles:
                 choice = _of_event([max(held.present)], held, self.options)
             else:
                 return "name the column that holds 0 and 1 with --outcome"
-        return f"{choice[0]}, type: {self.typed(*choice[1])}"
+        others = [each for each in self.of_predicted(paths[0]) if each[1] != choice[1]]
+        return "; ".join(f"{case}, type: {self.typed(*words)}" for case, words in (choice, *others))
+
+    def of_predicted(self, path: str) -> list[tuple[str, tuple[str, ...]]]:
+        """Return when and what to type if the score may be the probability of a predicted label."""
+        if not (self.options.score and self.options.outcome) or self.options.engine == "spark":
+            return []
+        found = Readings(candidates_in(path), self.options).readings()
+        return [(each.case, each.words) for each in found if each.sql and each.words[::2] == ("--outcome",)]
 
 
 class _OfRows(_OfFiles):
@@ -347,10 +357,9 @@ class _OfRows(_OfFiles):
         """Return what to type for each of two labels that may be the event of the scores."""
         event = event_of(labels, self.scores[0] if len(self.scores) == 1 else "")
         orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
-        cases = [
-            f"if {quoted(order[1])} is the event, type: {self.typed('--labels', ','.join(order))}" for order in orders
-        ]
-        return "; ".join(cases)
+        cases = [(f"if {quoted(order[1])} is the event", ("--labels", ",".join(order))) for order in orders]
+        others = self.of_predicted(self.rows.paths[0])
+        return "; ".join(f"{case}, type: {self.typed(*words)}" for case, words in (*cases, *others))
 
     def _for_named_columns(self, columns: Sequence[str], labels: Sequence[str]) -> str | None:
         """Return what to type for columns that name the labels, whole or in part; None where they do not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -18,7 +19,7 @@ import numpy as np
 from calibrant.cli import console, questions
 from calibrant.cli.options import ENGINES, CommandOptions, problems_of_results, single_file
 from calibrant.cli.parameters import label
-from calibrant.errors import FileError, FileFault, InputError
+from calibrant.errors import FileError, FileFault, InputError, quoted
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.column_options import Options
 from calibrant.files.column_words import role_of
@@ -144,6 +145,9 @@ def _load_models(
 ) -> FileModels | FileSketches | FileDecisionModels | FileResults:
     models, paths = _models(options)
     names = model_names(models)
+    if repeated := [model for model, count in Counter(models).items() if count > 1 and not options.models]:
+        msg = f"{quoted(repeated[0])} is named as two models; name each file once"
+        raise click.UsageError(msg, ctx)
     if options.correct is not None or options.sparse:
         _check_folders(ctx, models, paths)
         return _load_results(ctx, options, dict(zip(names, models, strict=True)), step)

@@ -652,7 +652,10 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
             "--independent": options.paired is False,
         }
         for option in _given(for_files)[:1]:
-            yield f"--scores is for models in one file, but {option} is for separate files; pass only one of the two"
+            problem = (
+                f"--scores is for models in one file, but {option} is for separate files; pass only one of the two"
+            )
+            yield problem + ", and name the baseline first in --scores" * (option == "--baseline")
         if options.own_outcomes is not None:
             yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
     elif not options.baseline and len(options.files) == 1 and not _may_be_several(options.files[0]) and not options.by:

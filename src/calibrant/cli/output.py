@@ -87,7 +87,7 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     if isinstance(result, Report) and len(names) == len(predictions.omitted):
         readable = replace(result, omitted=names)
 
-    title = options.title or _title([Path(path).name for path in predictions.paths], options.files)
+    title = options.title or _title(_names(predictions.paths), options.files)
     contents: dict[str, Callable[[], bytes]] = {
         "sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
         "json": lambda: _json(
@@ -311,19 +311,39 @@ def _event(result: Result | Monitor, predictions: FileRead, options: CommandOpti
 
 
 def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
-    """Say that the groups of a report look like models, with the command that compares them."""
-    if len(options.by) != 1 or not _NAMES_MODELS.fullmatch(options.by[0]):
+    """Say that the groups or the logs of a report look like models, with the command that compares them."""
+    if _have_common_questions(predictions):
+        are_pooled, files = "Several files answer the same questions, so several models may be pooled.", options.files
+    elif len(options.by) == 1 and _NAMES_MODELS.fullmatch(options.by[0]):
+        are_pooled, files = f"The models in {quoted(options.by[0])} are pooled.", predictions.paths[:1]
+    else:
         return {}
-    names = {"--by": options.by[0], "--score": options.score, "--probs": options.probs}
+    names = {"--score": options.score, "--probs": options.probs}
     names |= {"--outcome": options.outcome, "--target": options.target, "--where": options.where}
     names |= {"--weight": options.weight, "--weights-are": options.weights_are}
     names |= {"--encoding": options.encoding, "--sheet": options.sheet}
     flags = {"--logits": options.logits, "--percent": options.percent, "--decimal-comma": options.decimal_comma}
-    named = [part for option, name in names.items() if name is not None for part in (option, name)]
+    named = [part for name in options.by for part in ("--by", name)]
+    named += [part for option, name in names.items() if name is not None for part in (option, name)]
     named += [part for name in options.clusters for part in ("--cluster", name)]
     named += [option for option, given in flags.items() if given]
-    command = shlex.join(["calibrant", "compare", *predictions.paths[:1], *named])
-    return {"pooled": f"The models in {quoted(options.by[0])} are pooled. To compare the models, use: {command}"}
+    command = shlex.join(["calibrant", "compare", *files, *named])
+    return {"pooled": f"{are_pooled} To compare the models, use: {command}"}
+
+
+def _have_common_questions(predictions: FileRead) -> bool:
+    """Whether files of logs have questions in common, as those of several models have."""
+    import numpy as np
+
+    from calibrant.files.loaded import FilePredictions
+
+    if not isinstance(predictions, FilePredictions) or not predictions.protocol or len(predictions.paths) < 2:
+        return False
+    questions = predictions.clusters
+    if questions is None or predictions.columns.get("clusters") != ("question",):
+        return False
+    first, rest = np.split(questions, [predictions.rows[0]])
+    return bool(np.isin(first, rest).any())
 
 
 def _sources(predictions: FileRead, options: CommandOptions, event: str | None) -> dict[str, Any]:
@@ -355,7 +375,7 @@ def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandO
     return Source(
         event=sources["event"] or "",
         pooled=sources.get("pooled", ""),
-        files=", ".join(Path(path).name for path in predictions.paths),
+        files=", ".join(_names(predictions.paths)),
         where=options.where or "",
         columns=predictions.described(),
         timezone=options.timezone_used or "",
@@ -480,6 +500,14 @@ def warn(predictions: FileRead) -> None:
         console.say(f"left out {len(predictions.omitted):,} of {files:,} files:")
         for path, reason in predictions.omitted:
             console.tell(f"  {path}: {reason}")
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """Return the names of files, with as many of their folders as tell them apart."""
+    parts = [Path(path).parts for path in paths]
+    lengths = range(1, max(map(len, parts), default=0) + 1)
+    each_length = ([str(Path(*part[-length:])) for part in parts] for length in lengths)
+    return next((names for names in each_length if len(set(names)) == len(set(paths))), list(paths))
 
 
 def _title(paths: Sequence[str], named: Sequence[str]) -> str:

@@ -303,7 +303,8 @@ def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
     """
     if 0 < largest <= 1:
         problem = f"--percent is given, but no value of {listed(names)} exceeds 1, so the values look like fractions"
-        raise FileError(path, problem, "leave --percent out, or write percentages with the percent sign, such as 0.5%")
+        remedy = "leave --percent out, or write percentages in every column of scores, with the percent sign if small"
+        raise FileError(path, problem, f"{remedy}, such as 0.5%")
 
 
 # ---------------------------------------------------------------- groups

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError, quoted
 from calibrant.files.column_words import role_of
+from calibrant.files.hints import keys_of_rows
 from calibrant.files.loaded import FileModels, FilePredictions
 from calibrant.files.paths import ending_of
 from calibrant.inputs.group_rows import group_name
@@ -184,8 +185,7 @@ def _places(models: Mapping[str, FilePredictions], *, long: bool) -> list[NDArra
         for other in others:
             if len(first.probs) != len(other.probs):
                 problem = f"has {len(other.probs):,} rows, but {_title(first.paths)} has {len(first.probs):,}"
-                remedy = "name the column that identifies each row, such as --on id"
-                raise FileError(other.paths[0], problem, remedy)
+                raise FileError(other.paths[0], problem, _by_key(first, other))
         return [None] * len(models)
     keyed, distinct = keyed_models(models)
     for each in keyed:
@@ -352,12 +352,19 @@ def _check_alike(argument: str, differs: NDArray[np.bool_], first: _Placed, othe
     problem = f"{got}, but {where} contains {shown_key(one[row])}"
     remedy = f"correct the {_ALIKE[argument]} in one of the two {'rows' if long else 'files'}"
     if "keys" not in first.read.arrays:
-        remedy = "if the rows are in a different order, name the column that identifies each row, such as --on id"
+        remedy = f"if the rows are in a different order, {_by_key(first.read, other.read)}"
     if argument == "groups":
         remedy += ", or leave --by out if it names the model of each file"
     if argument == "targets" and other.read.probs.ndim == 1:
         remedy += "; if each model has its own outcomes, such as whether its answer is correct, pass --own-outcomes"
     raise FileError(path, problem, remedy)
+
+
+def _by_key(first: FilePredictions, other: FilePredictions) -> str:
+    """Return how to match the rows of two files in any order."""
+    keys = keys_of_rows([first.paths[0], other.paths[0]])
+    example = f", such as --on {shlex.quote(keys[0])}" if keys else " with --on"
+    return f"name the column that identifies each row{example}"
 
 
 def _comparable(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -420,7 +427,7 @@ def _sources(models: Sequence[_Placed], arguments: Mapping[str, str], *, long: b
     first = models[0].read
     if long:
         sources = {"probs": f"{first.sources['probs']} of each model"}
-    elif len(models) > _FEW and len({model.read.sources["probs"] for model in models}) == 1:
+    elif (len(models) > _FEW or first.protocol) and len({model.read.sources["probs"] for model in models}) == 1:
         sources = {"probs": f"{first.sources['probs']} in each of {len(models)} files"}
     else:
         sources = {arguments[model.name]: _source(model.read) for model in models}

@@ -322,7 +322,7 @@ def _forest(name: str, report: Report, order: Sequence[int], *, full: bool) -> l
         columns = _with_pooled(columns, forest, write, full=full)
     if (of_all := all_rows_of(report.all_rows, report.estimates, name)) is not None:
         columns = _with_all_rows(columns, of_all[1], write)
-    slug, title = f"{name.replace('_', '-')}-of-groups", f"{label} by group"
+    slug, title = f"{name.replace('_', '-')}-of-groups", capital(f"{label} by group")
     table, caption = _by_column(Table(slug, columns, title), report, order), heterogeneity(forest, level)
     if not full:
         return [Heading(title, slug, level=3), table, Sentence(caption)]

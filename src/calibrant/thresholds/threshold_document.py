@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -261,8 +262,9 @@ def _groups(result: Threshold) -> Iterator[str]:
     groups, kind = result.by_group, "predicted classes" if result.per_class else "groups"
     certified = [short(name) for name, part in groups.items() if part.value is not None]
     names = f": {named(certified, _NAMED)}" if certified else ""
+    own = "has a threshold of its own" if len(certified) == 1 else "have a threshold of their own"
     yield (
-        f"{len(certified)} of {len(groups)} {kind} have a threshold of their own, with one promise for all of them "
+        f"{len(certified)} of {len(groups)} {kind} {own}, with one promise for all of them "
         f"together (Holm's adjustment, {percent(result.confidence)} confidence){names}."
     )
     few = [f"{short(name)} ({part.reason})" for name, part in groups.items() if part.reason.startswith("fewer")]
@@ -324,8 +326,8 @@ def _points_table(side: Threshold, curve: RiskCoverageCurve, certified: int | No
     columns = [
         Column.of("coverage", "coverage", coverages, share_text),
         Column.of(_at_end(side), "threshold", scores, _score),
-        Column.of("error rate", "risk", risks, number),
-        ends_column(f"{percent(side.confidence)} CI", {"low": curve.lows, "high": curve.highs}),
+        Column.of("error rate", "risk", risks, share_text),
+        ends_column(f"{percent(side.confidence)} CI", {"low": curve.lows, "high": curve.highs}, repeat(share_text)),
         Column("certified", marks, words=True),
     ]
     places = {_place(curve, coverage) for coverage in _COVERAGES}
@@ -354,8 +356,8 @@ def _figure(side: Threshold, curve: RiskCoverageCurve, certified: int | None, ti
 
     def tip(i: int) -> str:
         share, score = share_text(curve.coverages[i]), _score(curve.thresholds[i])
-        interval = ends_text(curve.lows[i], curve.highs[i])
-        return f"coverage {share}, {at_end} {score}: error rate {curve.risks[i]:.4f}, {level} CI {interval}"
+        interval = ends_text(curve.lows[i], curve.highs[i], share_text)
+        return f"coverage {share}, {at_end} {score}: error rate {share_text(curve.risks[i])}, {level} CI {interval}"
 
     caption = (
         f"The curve is the error rate of the cases with the {end} {_noun(side)}, for each share of the cases. "
