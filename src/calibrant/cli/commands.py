@@ -573,14 +573,15 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     """On errors about data, print one line and exit with their status."""
     from calibrant.files.local import Conversion, converting
 
-    try:
-        with converting(Conversion(options.encoding, options.sheet)):
+    # The message of an error may read the file again, as text in the same encoding.
+    with converting(Conversion(options.encoding, options.sheet)):
+        try:
             yield
-    except Exception as error:
-        from calibrant.cli.errors import message
+        except Exception as error:
+            from calibrant.cli.errors import message
 
-        console.say(" ".join(message(error, ctx, options).split()))
-        sys.exit(BAD_DATA)
+            console.say(" ".join(message(error, ctx, options).split()))
+            sys.exit(BAD_DATA)
 
 
 @main.command(short_help="Write a file with recalibrated scores.")
