@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +178,11 @@ def test_wrong_use_is_said_before_a_file_is_opened(options: tuple[str, ...], sai
     status, out, err = run("threshold", "none.csv", *options)
     assert (status, out) == (2, "")
     assert said in " ".join(err.split())
+
+
+@pytest.mark.parametrize("wrong", ["--yes-risk", "--no-risk"])
+def test_an_invalid_risk_is_not_a_missing_one(wrong: str) -> None:
+    given = {"--yes-risk": "5%", "--no-risk": "5%", wrong: "40"}
+    status, _, err = run("threshold", "none.csv", *chain(*given.items()))
+    said = " ".join(err.split())
+    assert (status, f"Invalid value for {wrong}: 40" in said, "belong together" in said) == (2, True, False)

@@ -457,7 +457,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @shared.classes
 @option(
     "--label",
-    help="The name of the slice, such as 2026-W31 (default: the name of the first file).",
+    help="The name of the slice, such as 2026-W31 (default: the name of the file, or of the first and the last one).",
     common="The name of the slice, such as 2026-W31.",
 )
 @option(
@@ -620,6 +620,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     help="The name of the new column, or its beginning.",
 )
 @shared.logits
+@option("--percent", is_flag=True, help="Read the scores as percentages, such as 85 or '85%'.")
 @option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
 @shared.stored
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
@@ -633,7 +634,8 @@ def apply(ctx: click.Context, /, encoding: str | None, sheet: str | None, **para
 
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
-    shared.check(ctx)
+    both = params["logits"] and params["percent"]
+    shared.check(ctx, ["--logits and --percent exclude each other; pass only one of them"] * both)
     with _failing(ctx, CommandOptions(encoding=encoding, sheet=sheet)):
         from calibrant.cli import loading
 

@@ -403,6 +403,7 @@ def apply(
     probs: str | None,
     name: str,
     logits: bool,
+    percent: bool,
     decimal_comma: bool,
     quiet: bool,
 ) -> None:
@@ -423,7 +424,8 @@ def apply(
         return values
 
     classes = None if number is None else ClassColumns(number, fitted.event.get("class_names"), probs)
-    rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, comma=decimal_comma)
+    written = {"comma": decimal_comma, "percent": percent}
+    rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, **written)
     if not quiet:
         console.say(f"wrote {output} ({rows:,} rows)")
     if not fitted.proven:
