@@ -81,7 +81,7 @@ def test_no_threshold_is_a_result_with_status_4() -> None:
         assert (status, "Traceback" in err) == (4, False)
         if not outputs:
             assert "No threshold is certified to have an error rate of at most 5 %" in " ".join(out.split())
-            assert "How many rows would help is not known" in " ".join(out.split())
+            assert "How many rows would certify a threshold is not known" in " ".join(out.split())
     assert "No threshold is certified" in Path("t.html").read_text()
     assert run("threshold", "answers.csv", "--score", "confidence", "--outcome", "hard", "--by", "model")[0] == 4
 
@@ -186,3 +186,19 @@ def test_an_invalid_risk_is_not_a_missing_one(wrong: str) -> None:
     status, _, err = run("threshold", "none.csv", *chain(*given.items()))
     said = " ".join(err.split())
     assert (status, f"Invalid value for {wrong}: 40" in said, "belong together" in said) == (2, True, False)
+
+
+def test_rare_events_lead_to_decisions_at_low_scores() -> None:
+    """The error rate of "yes" is above half for all cases together, so "no" is what can be decided."""
+    rng = np.random.default_rng(5)
+    p = rng.beta(1, 5, 3_000).round(4)
+    pd.DataFrame({"p": p, "y": (rng.random(3_000) < p).astype(int), "fine": 1}).to_csv("rare.csv", index=False)
+    said = "To decide about low scores, which most non-events have, pass --yes-risk and --no-risk"
+    given = ("threshold", "rare.csv", "--score", "p", "--outcome")
+    status, out, _ = run(*given, "y")
+    assert (status, said in " ".join(out.split())) == (4, True)
+    status, out, _ = run(*given, "y", "--yes-risk", "0.05", "--no-risk", "0.05")
+    assert (status, said in " ".join(out.split())) == (0, False)
+    assert 'How many rows would certify a threshold of "yes" is not known' in " ".join(out.split())
+    status, out, _ = run("threshold", "answers.csv", "--score", "confidence", "--outcome", "hard", "--max-risk", "0.01")
+    assert (status, said in " ".join(out.split())) == (4, pd.read_csv("answers.csv")["hard"].mean() < 0.5)
