@@ -114,7 +114,8 @@ def _conclusion(result: ThresholdResult) -> Sentence:
 def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
     """Return what was found: cautions, the threshold, coverage, what more rows would do, costs, groups, assumptions."""
     first, sentences = result.sides[0], findings_of(result, source)
-    if not result.certified and len(result.sides) == 1 and first.notion == "positive" and first.curve.risks[-1] > 0.5:
+    curve, is_event = first.curve, len(result.sides) == 1 and first.notion == "positive"
+    if not result.certified and is_event and curve is not None and curve.risks[-1] > 0.5:
         pass_both = "pass --yes-risk and --no-risk (certify_two_sided in Python)"
         sentences.append(Sentence(f"To decide about low scores, which most non-events have, {pass_both}."))
     if result.costs is not None:
