@@ -114,8 +114,8 @@ def _conclusion(result: ThresholdResult) -> Sentence:
 def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
     """Return what was found: cautions, the threshold, coverage, what more rows would do, costs, groups, assumptions."""
     first, sentences = result.sides[0], findings_of(result, source)
-    curve, is_event = first.curve, len(result.sides) == 1 and first.notion == "positive"
-    if not result.certified and is_event and curve is not None and curve.risks[-1] > 0.5:
+    is_hopeless = not result.certified and first.rows_needed is None
+    if is_hopeless and len(result.sides) == 1 and first.notion == "positive":
         pass_both = "pass --yes-risk and --no-risk (certify_two_sided in Python)"
         sentences.append(Sentence(f"To decide about low scores, which most non-events have, {pass_both}."))
     if result.costs is not None:
