@@ -439,6 +439,7 @@ LOOKS = {
 # Functions that look at a message of another library, which tells what happened in no other way.
 FOREIGN_TEXT = {
     "files.applied._writing",  # DuckDB
+    "files.engine._about_dates",  # DuckDB
     "files.engine.explain",  # DuckDB
     "files.local.first_line",  # any
     "files.text._wrong_line",  # json

@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -218,12 +220,77 @@ def test_log_odds_are_mapped(stored: str) -> None:
     apply = ("apply", stored, "logits.csv", "--score", "z", "--output", "out.csv")
     status, _, err = run(*apply)
     assert (status, os.path.exists("out.csv")) == (1, False)
-    assert "or pass --logits if the scores are log-odds" in " ".join(err.split())
+    assert "pass --percent if the scores are percentages, or --logits if they are log-odds" in " ".join(err.split())
     assert run(*apply, "--logits") == (0, "", "calibrant: wrote out.csv (1,200 rows)\n")
     np.testing.assert_allclose(pd.read_csv("out.csv")["calibrated"], fitted()(risk), rtol=1e-12)
     Path("logits.csv").write_text("z\n1\nnan\n")
     status, _, err = run(*apply, "--logits")
     assert (status, "give every row a score" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("write", "options"),
+    [
+        (lambda p: f"{100 * p:.2f}", ()),
+        (lambda p: f"{100 * p:.2f}%", ()),
+        (lambda p: f'"{100 * p:.2f} %"'.replace(".", ","), ("--decimal-comma",)),
+    ],
+)
+def test_percentages_are_mapped_as_recalibrate_reads_them(stored: str, write: Any, options: tuple[str, ...]) -> None:
+    risk = pd.read_csv("new.csv")["risk"]
+    lines = [f"{k},{write(p)}" for k, p in enumerate(risk)]
+    Path("percent.csv").write_text("\n".join(["id,z", *lines]) + "\n")
+    given = ("apply", stored, "percent.csv", "--score", "z", "--output", "out.csv")
+    assert run(*given)[0] == 1
+    assert run(*given, "--percent", *options) == (0, "", "calibrant: wrote out.csv (1,200 rows)\n")
+    np.testing.assert_allclose(pd.read_csv("out.csv")["calibrated"], fitted()(risk), rtol=1e-12)
+    if options:
+        status, _, err = run(*given, "--percent")
+        assert (status, "pass --decimal-comma if the comma is a decimal point" in " ".join(err.split())) == (1, True)
+        Path("percent.csv").write_text("id,z\n1,1.234 %\n")
+        status, _, err = run(*given, "--percent", *options)
+        said = "'1.234 %' has a decimal point; leave --decimal-comma out"
+        assert (status, said in " ".join(err.split())) == (1, True)
+
+
+@pytest.mark.parametrize("number", [4.5, "4.5"])
+def test_percentages_of_types_and_wrong_ones(stored: str, number: object) -> None:
+    def saved(*values: object) -> tuple[str, ...]:
+        pd.DataFrame({"z": values}).to_parquet("in.parquet")
+        return "apply", stored, "in.parquet", "--score", "z", "--percent", "--output", "out.csv"
+
+    kind = type(number)
+    assert run(*saved(number, kind(20)), "--quiet") == (0, "", "")
+    np.testing.assert_allclose(pd.read_csv("out.csv")["calibrated"], fitted()([0.045, 0.2]), rtol=1e-12)
+    for values, said in (
+        ((kind(0.2), kind(0.9)), "no value of z exceeds 1, so the values look like fractions; leave --percent out"),
+        ((number, kind(101)), "row 2, column 'z': "),
+        ((number, None), "column 'z' holds no number in row 2, not a score"),
+    ):
+        status, _, err = run(*saved(*values))
+        assert (status, said in " ".join(err.split())) == (1, True), err
+        assert len(pd.read_csv("out.csv")) == 2  # the file before is kept
+    status, _, err = run(*saved(number), "--logits")
+    assert (status, "--logits and --percent exclude each other" in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize("given", ["days", "days/*", "days/day=*/*.csv"])
+def test_one_file_is_mapped_at_a_time(stored: str, given: str) -> None:
+    for day in "12":
+        Path(f"days/day={day}").mkdir(parents=True)
+        Path(f"days/day={day}/a.csv").write_bytes(Path("new.csv").read_bytes())
+    status, _, err = run("apply", stored, given, "--score", "risk", "--output", "out.csv")
+    said = f"{given}: stands for 2 files, but one file is written; name one file at a time, such as days/day=1/a.csv"
+    assert (status, said in " ".join(err.split())) == (1, True)
+
+
+def test_the_remedy_for_a_name_that_is_taken_works(stored: str) -> None:
+    given = ("apply", stored, "--score", "risk")
+    assert run(*given, "new.csv", "--output", "out.csv")[0] == 0
+    _, _, err = run(*given, "out.csv", "--output", "twice.csv")
+    name = re.search("such as --name (.*)", " ".join(err.split()))[1]
+    assert run(*given, "out.csv", "--output", "twice.csv", "--name", name)[0] == 0
+    assert run(*given, "twice.csv", "--output", "third.csv", "--name", name)[2].rstrip().endswith("--name calibrated_3")
 
 
 def test_a_failed_run_keeps_the_old_file(stored: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def test_no_threshold_is_a_result_with_status_4() -> None:
         assert (status, "Traceback" in err) == (4, False)
         if not outputs:
             assert "No threshold is certified to have an error rate of at most 5 %" in " ".join(out.split())
-            assert "How many rows would help is not known" in " ".join(out.split())
+            assert "How many rows would certify a threshold is not known" in " ".join(out.split())
     assert "No threshold is certified" in Path("t.html").read_text()
     assert run("threshold", "answers.csv", "--score", "confidence", "--outcome", "hard", "--by", "model")[0] == 4
 
@@ -177,3 +178,25 @@ def test_wrong_use_is_said_before_a_file_is_opened(options: tuple[str, ...], sai
     status, out, err = run("threshold", "none.csv", *options)
     assert (status, out) == (2, "")
     assert said in " ".join(err.split())
+
+
+@pytest.mark.parametrize("wrong", ["--yes-risk", "--no-risk"])
+def test_an_invalid_risk_is_not_a_missing_one(wrong: str) -> None:
+    given = {"--yes-risk": "5%", "--no-risk": "5%", wrong: "40"}
+    status, _, err = run("threshold", "none.csv", *chain(*given.items()))
+    said = " ".join(err.split())
+    assert (status, f"Invalid value for {wrong}: 40" in said, "belong together" in said) == (2, True, False)
+
+
+def test_rare_events_lead_to_decisions_at_low_scores() -> None:
+    """No error rate of "yes" is below the bound, and "no" is what can be decided."""
+    rng = np.random.default_rng(5)
+    p = rng.beta(1, 5, 3_000).round(4)
+    pd.DataFrame({"p": p, "y": (rng.random(3_000) < p).astype(int), "fine": 1}).to_csv("rare.csv", index=False)
+    said = "To decide about low scores, which most non-events have, pass --yes-risk and --no-risk"
+    given = ("threshold", "rare.csv", "--score", "p", "--outcome")
+    status, out, _ = run(*given, "y")
+    assert (status, said in " ".join(out.split())) == (4, True)
+    status, out, _ = run(*given, "y", "--yes-risk", "0.05", "--no-risk", "0.05")
+    assert (status, said in " ".join(out.split())) == (0, False)
+    assert 'How many rows would certify a threshold of "yes" is not known' in " ".join(out.split())

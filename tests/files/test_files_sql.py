@@ -745,3 +745,21 @@ def test_models_are_columns_alone(tmp_path: Path) -> None:
     ):
         status, _, stderr = run("compare", path, "--scores", f"{sql},p", "--outcome", "y")
         assert (status, f"{said}; --scores takes columns, not SQL; the columns are p, x" in stderr) == (1, True), stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--by", "week(word)"), "--by 'week(word)': 'web' is not a date or a time, such as 2026-11-30"),
+        (("--where", "day < 'soon'"), "'soon' is not a date or a time, such as 2026-11-30"),
+        (("--where", "day < 2026-11-05"), "type DATE and type INTEGER - an explicit cast is required; write dates in"),
+        (("--where", "time < 2026"), "write dates in quotes, such as '2026-11-30'; the columns are"),
+    ],
+)
+def test_errors_about_dates_say_how_to_write_one(tmp_path, options, said):
+    path = tmp_path / "f.csv"
+    path.write_text("score,outcome,word,day,time\n" + "0.5,1,web,2026-11-03,2026-11-03 12:00:00\n" * 20)
+    status, _, err = run("report", str(path), "--score", "score", "--outcome", "outcome", *options)
+    assert status == 1
+    assert said in " ".join(err.split())
+    assert "field format" not in err

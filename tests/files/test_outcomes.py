@@ -531,3 +531,24 @@ def test_the_values_of_several_files_are_counted_together(tmp_path):
     (tmp_path / "c.csv").write_text("q,y\n7,1\n")
     message = run(*command)[2]
     assert "values that cannot be used" not in message
+
+
+@pytest.mark.parametrize("command", ["report", "recalibrate", "threshold"])
+@pytest.mark.parametrize("rows", ["few", "sketch"])
+@pytest.mark.parametrize("typed", ["fraud = 'Yes'", "\"fraud\" = 'yes '", "fraud == 'YES'"])
+def test_an_event_that_is_spelled_in_another_way_is_refused(tmp_path, command, rows, typed):
+    path = tmp_path / "f.csv"
+    path.write_text("score,fraud\n" + "".join(f"0.{k % 9 + 1},{'yes' if k % 3 else 'no'}\n" for k in range(60)))
+    given = ("--sketch", str(tmp_path / "s.cal")) if rows == "sketch" and command == "report" else ()
+    status, _, err = run(command, str(path), "--score", "score", "--outcome", typed, *given)
+    said = " ".join(err.split())
+    assert status == 1
+    assert ": no row has " in said
+    assert said.endswith("did you mean 'yes'?")
+
+
+def test_a_label_that_no_row_has_may_be_an_event(tmp_path):
+    """Some days have no event."""
+    path = tmp_path / "f.csv"
+    path.write_text("score,fraud\n" + "0.2,no\n0.4,no\n" * 20)
+    assert run("report", str(path), "--score", "score", "--outcome", "fraud = 'yes'")[0] == 0

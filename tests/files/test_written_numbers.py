@@ -394,3 +394,26 @@ def test_levels_without_events_or_trials(tmp_path, counts):
     found = estimates("report", path, "--score", "s", "--events", "k", "--trials", "n")
     squares = sum(k * (1 - p) ** 2 + (n - k) * p**2 for p, n, k in counts)
     assert found["brier"] == pytest.approx(squares / sum(trials))
+
+
+@pytest.mark.parametrize("given", [(), ("--percent",)])
+def test_the_remedy_for_a_text_in_another_encoding_works(tmp_path, given):
+    rows = zip(SCORES, OUTCOMES, strict=True)
+    lines = [f"{100 * p:.1f} %".replace(".", ",") + f";{'ja' if y else 'nein'}" for p, y in rows]
+    (tmp_path / "f.csv").write_bytes("\n".join(["Güte;Gekündigt", *lines]).encode("cp1252"))
+    columns = ("--score", "Güte", "--outcome", "Gekündigt", "--labels", "nein,ja", "--encoding", "cp1252")
+    status, _, err = run("report", tmp_path / "f.csv", *columns, *given)
+    assert status == 1
+    assert "leave the row out" not in err
+    (command,) = proposed(err)
+    assert estimates(*command)["brier"] == pytest.approx(BRIER)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_events_of_levels_are_not_outcomes(tmp_path, order):
+    """A number of events that is named as the outcome leads to the counts, not to one number as the event."""
+    levels = [("stated", (0.2, 0.5, 0.9)), ("correct", (10, 55, 170)), ("n", (50, 100, 200))]
+    path = save(tmp_path / "f.csv", ",", *(levels[k] for k in order))
+    (command,) = proposed(run("report", path, "--score", "stated", "--outcome", "correct")[2])
+    assert command[2:] == ["--score", "stated", "--events", "correct", "--trials", "n"]
+    assert run(*command)[0] == 0

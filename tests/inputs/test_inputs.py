@@ -509,7 +509,7 @@ BAD_CLASSES = [
     ),
     case(
         "targets: expected integers, got strings such as 'cat'; pass class_names to evaluate, in the order of the "
-        "columns, or map them to integers",
+        "columns (classes_ of scikit-learn), or map them to integers",
         ROWS,
         ["cat", "dog", "cat", "eel"],
     ),
@@ -1500,3 +1500,16 @@ def test_large_weights_do_not_warn(scale):
         for unit in (1.1, scale)
     )
     assert large["ece"].value == pytest.approx(small["ece"].value, rel=1e-12)  # rounding of three terms
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_names_of_classes_have_the_order_of_the_columns_of_a_frame(library):
+    columns = {"cat": [0.7, 0.2, 0.1], "dog": [0.2, 0.5, 0.1], "eel": [0.1, 0.3, 0.8]}
+    module = pytest.importorskip(library)
+    frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    targets = ["cat", "dog", "eel"]
+    found = evaluate(frame, targets, class_names=["cat", "dog", "eel"])
+    assert found["accuracy"].value == 1
+    assert evaluate(frame, ["a", "b", "c"], class_names=["a", "b", "c"])["accuracy"].value == 1  # other names
+    with pytest.raises(InputError, match=r"^class_names: expected the order of the columns of probs \(cat, dog, eel\)"):
+        evaluate(frame, targets, class_names=["dog", "cat", "eel"])

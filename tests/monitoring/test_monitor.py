@@ -825,7 +825,7 @@ def test_every_number_of_a_forged_state_is_in_its_range(value: float) -> None:
             forged = calibrant.Monitor.of_state(_with(good, place, value), "state.json")
         except FileError:
             continue
-        forged.update(*rows(60, 9))
+        forged.update(*rows(60, 9), groups=np.arange(60) % 2)
         json.dumps(forged.to_dict(), allow_nan=False)
         assert str(forged)
         accepted.append(place)

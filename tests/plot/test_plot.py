@@ -1016,6 +1016,7 @@ def test_the_alarm_is_visible_beside_large_evidence(alpha: float) -> None:
     assert 0.04 < (-np.log(alpha) - low) / (high - low) < 0.96
     (diamonds,) = ax.collections
     np.testing.assert_array_equal(diamonds.get_offsets()[:, 0], np.flatnonzero(log_evidence > np.log(cut)) + 1)
+    np.testing.assert_allclose(diamonds.get_offsets()[:, 1], cut, rtol=1e-9)  # on the line, not on the alarm
     word = "Above 10¹²" if alpha == 0.05 else "Above 10¹⁴"
     assert word in words(ax)
 

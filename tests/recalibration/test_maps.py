@@ -582,8 +582,10 @@ def test_a_changed_or_cut_map_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text(text[:-40])
     with pytest.raises(FileError, match=r"m\.json: expected JSON, got invalid JSON"):
         CalibrationMap.read(tmp_path / "m.json")
-    with pytest.raises(FileError, match="cannot be read"):
-        CalibrationMap.read(tmp_path / "none.json")
+    with pytest.raises(FileError, match=r"nm\.json: no such file; did you mean 'm\.json'\?"):
+        CalibrationMap.read(tmp_path / "nm.json")
+    with pytest.raises(FileError, match=r"nothing_like_it: no such file; pass a map that calibrant wrote"):
+        CalibrationMap.read(tmp_path / "nothing_like_it")
     with pytest.raises(InputError, match="at most 64,000,000 bytes"):
         CalibrationMap.from_json(" " * 64_000_001)
 

@@ -21,7 +21,7 @@ from calibrant.monitoring.monitor_document import bound_text, document_of, evide
 from calibrant.render import markdown, page, svg, terminal
 from calibrant.render.blocks import Document, Figures, Heading, Notes, Source, Table
 from calibrant.render.figure import Band, Figure, Mark, Name, Polyline, Rule, Tips
-from calibrant.render.line_figures import evidence_cut
+from calibrant.render.line_figures import evidence_cut, evidence_figure
 from calibrant.render.terminal import GLYPHS, Style
 from tests.render.test_html import EVIL, Page, numbers, read
 from tests.render.test_markdown import PARSER, cells
@@ -255,7 +255,7 @@ def test_an_alarm_says_since_when_and_how_large(kind: str, options: dict[str, An
     assert document(found).conclusion == ("Alarm: the model is no longer calibrated", "bad")
     assert verdict(found)[-2:] == [
         "Pass --since-onset window.cal to write the rows since then (since_onset() in Python).",
-        "Next: calibrant recalibrate window.cal --map map.json",
+        "Next: calibrant recalibrate window.cal --map new_map.json",
     ]
 
 
@@ -507,7 +507,7 @@ def test_lines_fit_and_nothing_acts_on_the_terminal(name: str, width: int) -> No
 
 def test_a_command_stays_on_its_line() -> None:
     lines = in_terminal(history("down"), style=Style(width=70)).splitlines()
-    assert "  Next: calibrant recalibrate window.cal --map map.json" in lines
+    assert "  Next: calibrant recalibrate window.cal --map new_map.json" in lines
     assert any("--since-onset window.cal" in line for line in lines)
     for width in range(45, 90):
         text = in_terminal(history(), style=Style(width=width))
@@ -736,3 +736,28 @@ def test_metrics_of_promises() -> None:
     found = found._replace(groups=(found.groups[0]._replace(log_evidence=math.nan),))
     assert math.isnan(metrics(prometheus.to_text(found))["calibrant_monitor_group_log10_evidence", 'group="a"'])
     assert watched().to_prometheus() == prometheus.to_text(history())
+
+
+@pytest.mark.parametrize("log_evidence", [[0.0, 3.0, 9.0], [0.0, 3.0, 60.0], [0.0, 1.0, 2.0]])
+def test_the_title_of_an_axis_is_left_of_its_ticks(log_evidence: list[float]) -> None:
+    """The tick 10,000 is the widest."""
+    drawn = svg.picture(evidence_figure(["a", "b", "c"], log_evidence, 0.05))
+    left = float(re.search(r'viewBox="(\S+)', drawn)[1])
+    title = float(re.search(r"translate\((-?[\d.]+)", drawn)[1])
+    ticks = re.findall(r'<text class="tick" x="([\d.]+)"[^>]*text-anchor="end">([^<]+)<', drawn)
+    assert ticks
+    assert title + 4 < min(float(x) - svg.width_of(text) for x, text in ticks)
+    assert left <= title - 12
+
+
+def test_a_narrow_table_has_no_interval_without_its_mean() -> None:
+    """The interval is one of the mean so far; next to the difference of the slice it would be read as one of that."""
+    columns = {
+        column.heading: column.spare
+        for column in next(block for block in document(history("down")).blocks if isinstance(block, Table)).columns
+    }
+    assert columns["95 % CI"] == columns["mean so far"] > columns["difference"]
+    for width in range(45, 90):
+        lines = in_terminal(history("down"), style=Style(width=width)).splitlines()
+        (head,) = [line for line in lines if line.split()[:2] == ["slice", "rows"]]
+        assert "mean so far" in head or "95 % CI" not in head

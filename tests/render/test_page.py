@@ -560,3 +560,31 @@ def test_a_cell_of_a_notebook_switches_its_curve_alone(browser: Any, report: cal
     ids = window.evaluate("[...document.querySelectorAll('[id]')].map(own => own.id)")
     assert len(ids) == len(set(ids))
     window.close()
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("host", "scheme"),
+    [
+        ('<body data-jp-theme-light="true">', "light"),  # JupyterLab and nbconvert
+        ('<body data-jp-theme-light="false">', "dark"),
+        ('<body><div id="notebook">', "light"),  # the classic notebook
+        ('<body class="vscode-light">', "light"),
+        ('<body class="vscode-dark">', "dark"),
+        ("<body>", None),
+    ],
+)
+def test_a_cell_of_a_notebook_has_the_colours_of_its_host(
+    browser: Any, report: calibrant.Report, tmp_path: Path, host: str, scheme: str | None, system: str
+) -> None:
+    cell = tmp_path / "cell.html"
+    cell.write_text(f"<!doctype html>{host}{report._repr_html_()}", encoding="utf-8")
+    window = browser.new_page()
+    window.goto(cell.as_uri())
+    own = "(() => { const own = getComputedStyle(document.querySelector('.calibrant'));"
+    for media, expected in (("screen", scheme or system), ("print", "light")):
+        window.emulate_media(media=media, color_scheme=system)
+        colours = window.evaluate(f"{own} return [own.backgroundColor, own.color] }})()")
+        ground, ink = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in colours)
+        assert (ground > ink) == (expected == "light"), (media, colours)
+    window.close()

@@ -472,7 +472,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @shared.classes
 @option(
     "--label",
-    help="The name of the slice, such as 2026-W31 (default: the name of the first file).",
+    help="The name of the slice, such as 2026-W31 (default: the name of the file, or of the first and the last one).",
     common="The name of the slice, such as 2026-W31.",
 )
 @option(
@@ -588,14 +588,15 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     """On errors about data, print one line and exit with their status."""
     from calibrant.files.local import Conversion, converting
 
-    try:
-        with converting(Conversion(options.encoding, options.sheet)):
+    # The message of an error may read the file again, as text in the same encoding.
+    with converting(Conversion(options.encoding, options.sheet)):
+        try:
             yield
-    except Exception as error:
-        from calibrant.cli.errors import message
+        except Exception as error:
+            from calibrant.cli.errors import message
 
-        console.say(" ".join(message(error, ctx, options).split()))
-        sys.exit(BAD_DATA)
+            console.say(" ".join(message(error, ctx, options).split()))
+            sys.exit(BAD_DATA)
 
 
 @main.command(short_help="Write a file with recalibrated scores.")
@@ -634,6 +635,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     help="The name of the new column, or its beginning.",
 )
 @shared.logits
+@option("--percent", is_flag=True, help="Read the scores as percentages, such as 85 or '85%'.")
 @option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
 @shared.stored
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
@@ -647,7 +649,8 @@ def apply(ctx: click.Context, /, encoding: str | None, sheet: str | None, **para
 
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
-    shared.check(ctx)
+    both = params["logits"] and params["percent"]
+    shared.check(ctx, ["--logits and --percent exclude each other; pass only one of them"] * both)
     with _failing(ctx, CommandOptions(encoding=encoding, sheet=sheet)):
         from calibrant.cli import loading
 

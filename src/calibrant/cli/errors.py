@@ -90,7 +90,8 @@ class _OfFiles:
     def message(self, error: FileError) -> str:
         """Return the error with the command to type, and with all values of its columns that cannot be used."""
         text, is_whole = str(error), False
-        written = self.for_written(error.path) if error.fault is FileFault.VALUE else ""
+        may_propose = bool(self.options.files)  # `apply` lacks the options that are proposed
+        written = self.for_written(error.path) if error.fault is FileFault.VALUE and may_propose else ""
         if written:
             text = f"{error.path}: {error.problem}; {written}"
         elif isinstance(error, BadTarget):
@@ -111,7 +112,7 @@ class _OfFiles:
             text = f"{error.path}: {error.problem}; {error.remedy}: {command_line(self.ctx, error.options)}"
         else:
             text += self._for_filled_in(error)
-        if error.fault not in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN):
+        if error.fault not in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN) or not may_propose:
             return text
         least = 1 if error.fault is FileFault.NO_SUCH_COLUMN else 2
         columns = () if error.column is None else (error.column,)
@@ -183,12 +184,13 @@ class _OfFiles:
     def for_outcomes(self, held: Held, paths: Sequence[str], column: str, score: str) -> str:
         """Return what to type where the column of outcomes holds something else than 0 and 1."""
         if counts := _SHARE.fullmatch(column):
-            words = f"if a row counts {quoted(counts[1])} of {quoted(counts[2])} trials"
-            typed = command_line(self.ctx, ("--events", counts[1], "--trials", counts[2]), ["--outcome"])
-            return f"{words}, type: {typed}"
+            return self._for_counts(*counts.groups())
         choice = None if held.are_fractions else _proposal(held, self.options)
         if choice is None:
             seen = candidates_in(paths[0])
+            trials = next((trials for events, trials in seen.counts_beside(score) if events == column), None)
+            if trials is not None:
+                return self._for_counts(column, trials)
             pair = best_pair(seen, [score], seen.outcomes)
             if pair is not None and pair[1] != column:
                 return f"name the column that holds 0 and 1, such as: {self.typed('--outcome', pair[1])}"
@@ -211,6 +213,11 @@ class _OfFiles:
             return []
         found = Readings(candidates_in(path), self.options).readings()
         return [(each.case, each.words) for each in found if each.sql and each.words[::2] == ("--outcome",)]
+
+    def _for_counts(self, events: str, trials: str) -> str:
+        """Return what to type where a row counts several outcomes."""
+        typed = command_line(self.ctx, ("--events", events, "--trials", trials), ["--outcome"])
+        return f"if a row counts {quoted(events)} of {quoted(trials)} trials, type: {typed}"
 
 
 class _OfRows(_OfFiles):

@@ -23,6 +23,7 @@ from calibrant.errors import FileError, FileFault, InputError, quoted
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.column_options import Options
 from calibrant.files.column_words import role_of
+from calibrant.files.hints import values_of
 from calibrant.files.loaded import (
     BadRows,
     FileDecisionModels,
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 
 #: The largest error rate of automatic decisions, unless another is named.
 _MAX_RISK: Final = 0.05
+
+#: A condition that a column of text has one label.
+_EQUALS: Final = re.compile(r"\s*(\"(?P<quoted>[^\"]+)\"|(?P<plain>\w+))\s*==?\s*'(?P<label>[^']*)'\s*")
 
 #: The options that no longer have an effect once a sketch exists.
 _FIXED_BY_SKETCH: Final = {field.name for field in fields(Options)} - {"weights_are", "models", "on"} | {
@@ -112,7 +116,24 @@ def _read(
     if isinstance(loaded, FilePredictions) and (options.logits or loaded.logits):
         with about(loaded):
             check_logits(loaded.probs)
+    _check_event(loaded, options)
     return loaded
+
+
+def _check_event(loaded: FilePredictions | FileSketch, options: CommandOptions) -> None:
+    """Reject an event that no row has, such as ``fraud = 'Yes'``, if the column spells its label in another way."""
+    match = _EQUALS.fullmatch(options.outcome or "")
+    if match is None:
+        return
+    has_event = np.any(loaded.targets) if isinstance(loaded, FilePredictions) else np.any(loaded.sketch.table.positives)
+    if has_event:
+        return
+    column, label = match["quoted"] or match["plain"], match["label"]
+    present = values_of(loaded.paths, column, options).present
+    alike = [text for text in present if text.strip().casefold() == label.strip().casefold()]
+    if alike and label not in present:
+        problem = f"--outcome {quoted(options.outcome or '')}: no row has {quoted(label)}"
+        raise FileError(loaded.paths[0], problem, f"did you mean {quoted(alike[0])}?")
 
 
 def _models(options: CommandOptions) -> tuple[list[str], list[str]]:
@@ -506,6 +527,7 @@ def apply(
     probs: str | None,
     name: str,
     logits: bool,
+    percent: bool,
     decimal_comma: bool,
     quiet: bool,
 ) -> None:
@@ -526,7 +548,8 @@ def apply(
         return values
 
     classes = None if number is None else ClassColumns(number, fitted.event.get("class_names"), probs)
-    rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, comma=decimal_comma)
+    written = {"comma": decimal_comma, "percent": percent}
+    rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, **written)
     if not quiet:
         console.say(f"wrote {output} ({rows:,} rows)")
     if not fitted.proven:

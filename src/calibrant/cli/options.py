@@ -563,7 +563,9 @@ def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iter
 def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``threshold``."""
     yield from problems_of_one_model(ctx, options)
-    if (options.yes_risk is None) != (options.no_risk is None):
+    sides = {"yes_risk": options.yes_risk, "no_risk": options.no_risk}
+    is_wrong = any(_is_faulty(ctx, side) for side in sides)
+    if (options.yes_risk is None) != (options.no_risk is None) and not is_wrong:
         yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
     elif options.yes_risk is not None:
         others = {"--max-risk": options.max_risk, "--by": options.by, "--probs": options.probs}

@@ -161,7 +161,7 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     from calibrant.render.blocks import Source
 
     event = None if predictions is None else _event(watch, predictions, options)
-    source = Source(event=event or "")
+    source = Source(event=event or "", window=(options.since_onset_path or "") if watch.drift is not None else "")
     summary = watch.to_dict() | ({} if event is None else {"source": {"event": event}})
     contents: dict[str, Callable[[], bytes]] = {
         "json": lambda: _json(summary),

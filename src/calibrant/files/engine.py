@@ -539,7 +539,7 @@ class EngineTable(FileTable):
     def _wrong_sql(self, option: str, sql: str, error: Exception) -> FileError:
         """Return an error about SQL of the user's own."""
         remedy = self._for_dates(option, sql) or f"the columns are {listed(self.columns)}"
-        return FileError(self.path, f"{option} {quoted(sql)}: {_short(error)}", remedy)
+        return FileError(self.path, f"{option} {quoted(sql)}: {_about_dates(error)}", remedy)
 
     def _for_dates(self, option: str, sql: str) -> str:
         """Return how to read the texts of a column as dates, where a function of dates gets the texts."""
@@ -578,6 +578,16 @@ def _no_long(name: str) -> str:
     """Return the SQL of a column of texts that fails at a text that is too long."""
     column, words = identifier(name), literal(f"column {quoted(name)} {_TOO_LONG}")
     return f"CASE WHEN strlen({column}) > {_LONGEST_TEXT} THEN error({words}) ELSE {column} END AS {column}"
+
+
+def _about_dates(error: Exception) -> str:
+    """Return an error of SQL in one line; about dates, with how to write one."""
+    if match := re.search(r'invalid (?:timestamp|date) field format: "(.*?)"', str(error)):
+        return f"{quoted(match[1])} is not a date or a time, such as 2026-11-30"
+    text = _short(error)
+    if re.search(r"Cannot compare values of type (DATE|TIMESTAMP)\b.* and type (INTEGER|BIGINT)", text):
+        return f"{text}; write dates in quotes, such as '2026-11-30'"
+    return text
 
 
 def _short(error: Exception) -> str:

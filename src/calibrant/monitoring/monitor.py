@@ -208,9 +208,10 @@ class Monitor(Shown):
         ------
         calibrant.errors.InputError
             As `calibrant.evaluate`; for a label that was used, another notion, number of classes or grid, classes or
-            labels that are evaluated one by one, a group that was not declared, and weights that are not whole
-            numbers without ``max_weight``; for a log after slices of one event, and the other way round, for a
-            question of another kind than before, and for a log with a threshold. The monitor stays as it was.
+            labels that are evaluated one by one, a group that was not declared, rows without groups if earlier ones
+            have them, and weights that are not whole numbers without ``max_weight``; for a log after slices of one
+            event, and the other way round, for a question of another kind than before, and for a log with a
+            threshold. The monitor stays as it was.
         """
         if weights is not None and weights_are is None and self.max_weight is not None:
             weights_are = "sampling"
@@ -239,7 +240,7 @@ class Monitor(Shown):
         """Return the label of a slice, which was not used."""
         name = self._next_label() if label is None else str(label)
         if name in self.labels:
-            remedy = f"pass a new label; for late rows of this slice, pass for example {f'{name}, late'!r}"
+            remedy = f"pass a new label (--label); for late rows of this slice, pass for example {f'{name}, late'!r}"
             raise InputError("label", "a label that was not used", repr(name), remedy)
         return name
 
@@ -339,6 +340,9 @@ class Monitor(Shown):
             raise InputError("weights", "weights of a known kind", "large whole numbers that differ", remedy)
         if self._groups is not None:
             self._check_declared(data.groups, "groups")
+            if self._groups and not data.groups:
+                remedy = "pass groups= (--by), or begin a new monitor without groups"
+                raise InputError("groups", "the group of each row, as in the first slice", "none", remedy)
 
     def _unit(self, data: EvaluatedData, probs: Any, weights: ArrayLike | None) -> float:
         """Return the bound on the weight of a row, in the unit of the table; 1 if a unit of weight is a row.

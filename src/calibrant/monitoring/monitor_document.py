@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
@@ -118,7 +119,7 @@ def document_of(history: History, source: Source, *, full: bool) -> Document:
         title="Calibration monitor",
         headline=_slices(history) + (f", {_rows(history.n, history)} ({event})" if history.slices else ""),
         conclusion=_conclusion(history),
-        verdict=_verdict(history),
+        verdict=_verdict(history, source),
         blocks=[*blocks, Notes([assumed])],
         facts=facts_of(
             source,
@@ -215,7 +216,7 @@ def _conclusion(history: History) -> Sentence:
     return Sentence(f"No alarm after {_slices(history)}" if history.slices else "No slices yet")
 
 
-def _verdict(history: History) -> list[Sentence]:
+def _verdict(history: History, source: Source) -> list[Sentence]:
     """Return what was found: the evidence, the drift, groups, promises, what to do."""
     sentences = [*_repeated(history), *_impossible(history), *_evidence(history)]
     if _tolerance_text(history):
@@ -229,8 +230,11 @@ def _verdict(history: History) -> list[Sentence]:
     elif history.questions:
         sentences.append(Sentence("Next: calibrant recalibrate LOG --map maps.json, with the log since the drift"))
     elif history.drift_of_rows is not None:
-        window = "Pass --since-onset window.cal to write the rows since then (since_onset() in Python)."
-        sentences += [Sentence(window), Sentence("Next: calibrant recalibrate window.cal --map map.json")]
+        write = "Pass --since-onset window.cal to write the rows since then (since_onset() in Python)."
+        sentences += [Sentence(write)] * (not source.window)
+        # The scores may be those of a map in map.json, which is still in use.
+        window = shlex.quote(source.window or "window.cal")
+        sentences.append(Sentence(f"Next: calibrant recalibrate {window} --map new_map.json"))
     # Alarms come first: without one for the model, those of groups and of promises.
     return sentences if history.alarm else sorted(sentences, key=lambda sentence: sentence.tone != "bad")
 
@@ -410,6 +414,7 @@ def _slices_table(history: History) -> Table:
             f"{percent(history.level)} CI",
             ends,
             {"low": [part.low for part in parts], "high": [part.high for part in parts]},
+            spare=1,  # as the mean, to which it belongs
         ),
     ]
     return Table("slices", columns, listed=range(max(len(parts) - _LISTED, 0), len(parts)))

@@ -115,6 +115,10 @@ def _conclusion(result: ThresholdResult) -> Sentence:
 def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
     """Return what was found: cautions, the threshold, coverage, what more rows would do, costs, groups, assumptions."""
     first, sentences = result.sides[0], findings_of(result, source)
+    is_hopeless = not result.certified and first.rows_needed is None
+    if is_hopeless and len(result.sides) == 1 and first.notion == "positive":
+        pass_both = "pass --yes-risk and --no-risk (certify_two_sided in Python)"
+        sentences.append(Sentence(f"To decide about low scores, which most non-events have, {pass_both}."))
     if result.costs is not None:
         sentences += map(Sentence, _costs(result.costs, percent(result.confidence)))
     if first.by_group:
@@ -212,7 +216,8 @@ def _plan(side: Threshold, of_side: str) -> Iterator[str]:
     needed, coverage, risk = side.rows_needed, side.coverage_needed, side.risk_needed
     if needed is None or coverage is None or risk is None:
         if side.value is None:
-            yield "How many rows would help is not known, because no observed error rate is clearly below the bound."
+            what = f"How many rows would certify a threshold{of_side} is not known"
+            yield f"{what}, because no observed error rate is clearly below the bound."
         return
     rows = f"{_rounded_up(needed):,} rows in all"
     cases = f"{share_text(coverage)} of cases (observed error rate {share_text(risk)})"
