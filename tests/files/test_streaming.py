@@ -1016,7 +1016,7 @@ def test_the_page_says_what_fits() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "large-data.md").read_text(encoding="utf-8").split())
     words = {"rows": reading.MOST_ROWS, "numbers": reading.MOST_NUMBERS}
     assert f"**{words['rows'] / 1e6:g} million rows** with up to **{words['numbers'] / 1e6:g} million" in page
-    assert f"at most {chunks.MOST_CURVES} curves" in page
+    assert f"at most {chunks.MOST_CURVES} tables" in page
     assert f"fewer than {chunks.MOST_CURVES}, unless there are groups" in page
     assert f"may be {chunks.MOST_CURVES - 1} groups of one event" in page
     assert f"of ten classes, {chunks.MOST_CURVES // 11 - 1}" in page

@@ -166,11 +166,8 @@ def _load_models(
 ) -> FileModels | FileSketches | FileDecisionModels | FileResults:
     models, paths = _models(options)
     names = model_names(models)
-    if repeated := [model for model, count in Counter(models).items() if count > 1 and not options.models]:
-        msg = f"{quoted(repeated[0])} is named as two models; name each file once"
-        raise click.UsageError(msg, ctx)
     if options.correct is not None or options.sparse:
-        _check_folders(ctx, models, paths)
+        _check_models(ctx, models, paths)
         return _load_results(ctx, options, dict(zip(names, models, strict=True)), step)
     if len(models) > 1 and (logs := questions.load_models(ctx, options, models, names)) is not None:
         return logs
@@ -187,12 +184,15 @@ def _load_models(
         option = "--paired" if options.paired else "--independent"
         msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
         raise click.UsageError(msg, ctx)
-    _check_folders(ctx, models, paths)
+    _check_models(ctx, models, paths)
     return _load_files(options, names, models, paths, step)
 
 
-def _check_folders(ctx: click.Context, models: Sequence[str], paths: Sequence[str]) -> None:
-    """Reject logs of several tasks in each of several folders, which would be compared as models."""
+def _check_models(ctx: click.Context, models: Sequence[str], paths: Sequence[str]) -> None:
+    """Reject files that are named twice, and folders of logs of several tasks, which would be compared as models."""
+    if repeated := [model for model, count in Counter(models).items() if count > 1]:
+        msg = f"{quoted(repeated[0])} is named as two models; name each file once"
+        raise click.UsageError(msg, ctx)
     if len(paths) == len(models) and all(map(is_log, paths)) and (patterns := patterns_of_folders(paths)):
         command = shlex.join(["calibrant", "compare", *patterns])
         msg = (
