@@ -492,7 +492,7 @@ def test_a_condition_on_a_measure_that_is_not_shown_is_wrong_usage(one_event: Pa
     for condition in ("ece.low > 0.1", "groups.any(ece > 0.1)"):
         status, _, err = run(*columns, "--fail-if", condition)
         assert status == 2
-        assert f"--fail-if {condition!r}: --measures leaves ece out; add the measure there" in err
+        assert f"--fail-if {condition!r}: --measures leaves ece out; add the measure to that list" in err
     assert run(*columns, "--fail-if", "test.p_value > 1", "--fail-if", "n < 1", "--fail-if", "ks.low > 1")[0] == 0
 
 

@@ -307,15 +307,15 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ),
         (
             "compare a.csv b.csv --scores x,y --on id",
-            "--scores is for models in one file, but --on is for separate files",
+            "--scores names models in one file, but --on is for separate files",
         ),
         (
             "compare a.csv b.csv --scores x,y --paired",
-            "--scores is for models in one file, but --paired is for separate files",
+            "--scores names models in one file, but --paired is for separate files",
         ),
         (
             "compare a.npy --scores x,y --targets y.npy",
-            "--scores is for models in one file, but --targets is for separate files",
+            "--scores names models in one file, but --targets is for separate files",
         ),
         ("report a.csv --by-values", "--by-values works only with --by; pass --by too"),
         (
@@ -855,7 +855,7 @@ QUOTED = {
     "a label that was not used": "monitor state.json plain.csv --score p --outcome won",
     "as in the first slice": "monitor state.json a.npz",
     "the declared groups": "monitor state.json other_teams.csv --by team",
-    "or begin a new state": "monitor state.json teams.csv --alpha 0.05",
+    "or start a new state": "monitor state.json teams.csv --alpha 0.05",
     "whole numbers, or max_weight": "monitor new.json weighted.csv --weight weight",
     "a certified threshold with a value": "monitor new.json teams.csv --threshold other.json",
     "a threshold at an edge of the grid": "monitor new.json narrow.cal --threshold within.json",

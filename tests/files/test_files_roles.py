@@ -326,7 +326,7 @@ def test_an_outcome_that_a_threshold_gives_is_doubted(tmp_path, threshold, kept)
     sketch = [] if kept else ["--sketch", tmp_path / "a.cal"]
     said = run("report", path, "--n-resamples", 0, *sketch)[2]
     least = score[score >= threshold].min()
-    assert f"'outcome' is 1 in every row where 'score' is {least:.4g} or more, and 0 in all other rows, so" in said
+    assert f"'outcome' is 1 in every row in which 'score' is {least:.4g} or more, and 0 in all other rows, so" in said
     assert "this looks like the predicted label; if so, name the column of true values with --outcome" in said
     guess[7] = 1 - guess[7]
     path = written(tmp_path / "b.csv", score=score, outcome=guess)

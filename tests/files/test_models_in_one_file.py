@@ -334,7 +334,7 @@ def test_large_integers_of_several_types_are_not_paired() -> None:
     write("b.parquet", {"id": np.arange(N, dtype=np.int64) * 4 + 2**53 + 1, "p": Q**2, "y": Y})
     status, _, err = run("a.parquet", "b.parquet", "--score", "p", "--outcome", "y", "--on", "id")
     assert status == 1
-    assert "the keys are numbers above 2^53 of several types; write the keys as text" in err
+    assert "the values of the --on column are numbers above 2^53 of several types; write the keys as text" in err
 
 
 def test_keys_of_other_types_in_files_of_their_own() -> None:

@@ -102,7 +102,9 @@ def test_weights_are_kept_for_questions_to_come() -> None:
     of_questions = sum(weights[name] * e[name] for name in e) + reserve
     assert watch.log_e == pytest.approx(math.log((math.exp(rows) + of_questions) / 2), rel=1e-12)
     assert [group["since"] for group in watch.to_dict()["groups"]] == ["", "", "week 3", *["week 4"] * 3]
-    assert "New since week 4: d, e, f. The evidence about their answers begins there." in " ".join(str(watch).split())
+    assert "First seen in slice week 4: d, e, f. No earlier slice is evidence about them." in " ".join(
+        str(watch).split()
+    )
     assert {name: group.mixture.slices for name, group in watch._groups.items()} == {
         "a": 3,
         "b": 2,

@@ -304,7 +304,7 @@ def test_the_auroc_after_is_that_of_the_mapped_scores() -> None:
     assert fix.before["auroc"].value == pytest.approx(roc_auc_score(y, expit(z)), abs=1e-12)
     assert fix.after["auroc"].value == pytest.approx(roc_auc_score(y, fix.map(z, logits=True)), abs=1e-12)
     assert fix.distinct_scores == (len(np.unique(expit(z))), 3_000)
-    assert f"the {fix.distinct_scores[0]:,} different scores become 3,000" in " ".join(str(fix).split())
+    assert f"the {fix.distinct_scores[0]:,} different scores only 3,000 different values" in " ".join(str(fix).split())
 
 
 def test_tiny_probabilities_are_not_merged() -> None:
@@ -492,7 +492,7 @@ def test_a_map_of_version_1_is_read() -> None:
 
 
 def test_a_reader_is_told_which_scores_are_moved() -> None:
-    said = "Before the map, scores outside [0.00025, 1 - 0.00025] are moved to its ends."
+    said = "Before the map, scores outside [0.00025, 1 - 0.00025] are moved to the nearer end of this interval."
     for drawn, moved in ((with_zeros, True), (sample, False)):
         fix = calibrant.recalibrate(*drawn(2_000, 0), method="cox", n_resamples=0)
         assert (said in " ".join(str(fix).split())) == moved

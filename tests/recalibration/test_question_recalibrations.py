@@ -114,7 +114,7 @@ def test_a_gain_that_is_proven_alone_may_be_unproven_among_many() -> None:
     assert alone.proven
     assert fixes.proven == ()
     assert not fixes.maps["q0"].proven
-    assert "The gain is not proven among all questions of the log (p = " in " ".join(str(fixes).split())
+    assert "The decrease is not significant among all questions of the log (p = " in " ".join(str(fixes).split())
     with pytest.raises(InputError, match=r"maps: expected one map or more, got none; pass anyway=True"):
         fixes.maps_to_json()
     assert len(json.loads(fixes.maps_to_json(anyway=True))["maps"]) == 12

@@ -295,7 +295,7 @@ def test_errors_that_rise_with_the_size_of_clusters_are_flagged() -> None:
     # One cluster with most of the errors, among 300 of one row.
     clusters = np.repeat(np.arange(301), [1] * 300 + [40])
     wrong = np.concatenate([rng.random(300) < 0.02, np.ones(40, bool)])
-    assert "the errors are those of about" in certified(rng.random(340), ~wrong, clusters=clusters).flag
+    assert "the errors come from only about" in certified(rng.random(340), ~wrong, clusters=clusters).flag
 
 
 def test_weights_that_are_related_to_errors_are_flagged() -> None:

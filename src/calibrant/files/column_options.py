@@ -113,7 +113,7 @@ class Cuts:
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{len(self.names)} groups of about equal size; with --by-values, each number is a group"
+        return f"{len(self.names)} groups of about equal size; to make each number a group, pass --by-values"
 
     @classmethod
     def of(cls, lowers: Sequence[float], uppers: Sequence[float]) -> Cuts:
@@ -370,5 +370,5 @@ def check_same(path: str, selection: ColumnSelection, first_path: str, first: Co
         if set(names) != set(others):
             got = in_words(others, selection.noun)
             first_name = os.path.basename(first_path)
-            problem = f"has {argument} in {got}, but {first_name} has them in {in_words(names, first.noun)}"
+            problem = f"has {argument} in {got}, but {first_name} has {argument} in {in_words(names, first.noun)}"
             raise FileError(path, problem, "pass files with the same columns, or name the columns with options")
