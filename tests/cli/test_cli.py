@@ -221,7 +221,7 @@ def test_groups_stand_below_the_whole(one_event: Path, tmp_path: Path) -> None:
     assert ("*" in row) == groups[0]["called_out"]
     called = sum(group["called_out"] for group in groups)
     said = " ".join(out.split())
-    assert " p adj.: one test of calibration in the large, the calibration slope and the ECE " in said
+    assert " p adj.: one test that combines calibration in the large, the calibration slope and the ECE " in said
     assert f"* evidence of miscalibration after Holm correction: {called or 'none'} of 3 groups" in said
 
 

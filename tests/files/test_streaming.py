@@ -873,7 +873,7 @@ def test_what_was_left_out_stands_in_every_output(tmp_path: Path) -> None:
         "report", tmp_path / "*.parquet", "--keep-going", *FAST, "--html", page, "--json", numbers, "--fail-if", "n > 1"
     )
     assert status == 3  # by the condition alone
-    caution = "Caution: these inputs are left out of all numbers: "
+    caution = "Caution: these inputs are not evaluated: "
     assert f"{caution}{torn} (cannot be read (".replace(" ", "") in "".join(out.split())  # in lines of 80 columns
     assert f"calibrant: left out 1 of 2 files:\n  {torn}: cannot be read (" in err
     summary = json.loads(numbers.read_text())

@@ -175,7 +175,7 @@ def test_a_drift_of_one_question_is_found_and_named(declared: bool) -> None:
     text = " ".join(str(watch).split())
     assert re.search(r"1 of 5 questions shows evidence of miscalibration after closed testing: q0 \(\+\d", text)
     assert "Next: calibrant recalibrate LOG --map maps.json" in text
-    assert ("New since week 5: q4." in text) != declared
+    assert ("First seen in slice week 5: q4." in text) != declared
     with pytest.raises(InputError, match="since_onset: expected a monitor of one event, got one of several questions"):
         watch.since_onset()
 
@@ -354,7 +354,7 @@ def test_a_broken_promise_of_a_question_is_named() -> None:
     ("argument", "value"), [("targets", [1]), ("clusters", [1]), ("groups", ["a"]), ("logits", True)]
 )
 def test_a_log_brings_its_data(argument: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{argument}: expected no other data with a DecisionLog"):
+    with pytest.raises(InputError, match=f"{argument}: expected no other data together with a DecisionLog"):
         calibrant.Monitor().update(drawn(np.random.default_rng(0), 40, 2), **{argument: value})
 
 
@@ -365,7 +365,7 @@ def test_what_is_shown_names_the_questions(tmp_path: Path) -> None:
     text = " ".join(str(watch).split())
     assert text.startswith("3 slices, 540 answers (3 questions)")
     assert "No question shows evidence of miscalibration after closed testing (3 questions)." in text
-    assert "all answers about one input are a cluster" in text
+    assert "all answers about one input are treated as one cluster" in text
     assert "Questions question kind answers difference adjusted E flagged q0 predicate 180" in text
     page = watch.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert 'download="questions.csv"' in page

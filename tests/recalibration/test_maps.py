@@ -189,7 +189,7 @@ def test_the_histogram_has_the_rates_of_bins_with_equally_many_rows() -> None:
 @pytest.mark.parametrize("method", ["cox", "temperature", "isotonic", "beta"])
 def test_scores_that_rank_the_wrong_way_are_an_error(method: str) -> None:
     p, y = sample(400, 0)
-    with pytest.raises(InputError, match=r"higher scores that do not go with more outcomes \(slope 0\)"):
+    with pytest.raises(InputError, match=r"scores that are not higher for events \(slope 0\)"):
         calibrant.recalibrate(1 - p, y, method=method, n_resamples=0)
 
 

@@ -246,7 +246,7 @@ def _verdict(history: History) -> list[Sentence]:
         )
     elif history.drift_of_rows is not None:
         window = (
-            "To write the rows since the start of the drift, pass --since-onset window.cal (since_onset() in Python)."
+            "Pass --since-onset window.cal to write the rows since the start of the drift (since_onset() in Python)."
         )
         sentences += [Sentence(window), Sentence("Next: calibrant recalibrate window.cal --map map.json")]
     # Alarms come first: without one for the model, those of groups and of promises.
