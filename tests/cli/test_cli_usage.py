@@ -378,8 +378,9 @@ def test_several_usual_names_are_all_listed_with_their_commands() -> None:
     path = table("a.csv", score=SCORES, prob=SCORES, outcome=WON)
     said = refused("report", path)
     words = [
-        f"if '{name}' is the probability of 'outcome', type: calibrant report a.csv --score {name} --outcome outcome"
-        for name in ("score", "prob")
+        f"({place}) if '{name}' is the probability of 'outcome', type: calibrant report a.csv --score {name} "
+        "--outcome outcome"
+        for place, name in enumerate(("score", "prob"), 1)
     ]
     assert said.endswith("; ".join(words))
     for line in re.findall(r"type: calibrant ([^;]+)", said):
@@ -619,7 +620,7 @@ def test_labels_of_one_event(labels: list[object], words: str, ending: str) -> N
     plain = json.loads(run("report", table("b.csv", score=SCORES, outcome=WON), *FAST, "--json", "-")[1])
     line = re.search(re.escape(words) + r"[^;]*", said)[0].rpartition("type: calibrant ")[2]
     assert json.loads(run(*shlex.split(line), *FAST, "--json", "-")[1])["estimates"] == plain["estimates"]
-    assert ("; if '" in said.replace(words, "")) == (labels[0] in (1, "B"))  # these two do not say which is the event
+    assert ("; (2) if '" in said) == (labels[0] in (1, "B"))  # these two do not say which is the event
 
 
 def test_truth_values_need_no_option() -> None:

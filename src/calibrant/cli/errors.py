@@ -18,7 +18,7 @@ from calibrant.errors import CalibrantError, FileError, FileFault, InputError, m
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import SOFT_LABELS, Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
-from calibrant.files.column_options import Unnamed
+from calibrant.files.column_options import Unnamed, numbered
 from calibrant.files.column_readings import best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
 from calibrant.files.hints import candidates_in, unusable_values, values_of, written_in
@@ -106,7 +106,7 @@ class _OfFiles:
                 text = f"{error.path}: {got}; {remedy}"
         elif isinstance(error, Unnamed) and error.readings:
             cases = [f"{each.case}, type: {command_line(self.ctx, each.words)}" for each in error.readings]
-            text = "; ".join([f"{error.path}: {error.problem}", error.words, *cases])
+            text = "; ".join([f"{error.path}: {error.problem}", error.words, *numbered(cases)])
         elif error.options:
             text = f"{error.path}: {error.problem}; {error.remedy}: {command_line(self.ctx, error.options)}"
         else:
@@ -350,7 +350,7 @@ class _OfRows(_OfFiles):
         cases = [
             f"if {quoted(order[1])} is the event, type: {self.typed('--labels', ','.join(order))}" for order in orders
         ]
-        return "; ".join(cases)
+        return "; ".join(numbered(cases))
 
     def _for_named_columns(self, columns: Sequence[str], labels: Sequence[str]) -> str | None:
         """Return what to type for columns that name the labels, whole or in part; None where they do not."""

@@ -85,6 +85,11 @@ class ColumnReading:
         return (*self.options, *self.flags)
 
 
+def numbered(cases: Sequence[str]) -> list[str]:
+    """Return cases with their numbers, if there are several: a message is one line."""
+    return [f"({place}) {case}" for place, case in enumerate(cases, 1)] if len(cases) > 1 else list(cases)
+
+
 class Unnamed(FileError):
     """The names do not say which columns are meant, or leave several readings: the user is to choose one."""
 
@@ -99,7 +104,7 @@ class Unnamed(FileError):
         self.readings = readings
         self.words = remedy
         cases = [f"{reading.case}: {shlex.join(reading.words)}" for reading in readings]
-        super().__init__(path, problem, "; ".join([remedy, *cases]), options)
+        super().__init__(path, problem, "; ".join([remedy, *numbered(cases)]), options)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.path, self.problem, self.words, self.options, self.readings))
