@@ -113,13 +113,16 @@ def test_the_thresholds_of_all_questions_are_watched() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["week1.jsonl", "--time", "day"], "--time needs a column of times, which the log of a decision model has not"),
+        (
+            ["week1.jsonl", "--time", "day"],
+            "--time needs a column of times, which the log of a decision model does not have",
+        ),
         (
             ["week1.jsonl", "--since-onset", "w.cal"],
             "--since-onset works only for one question; name it with --question",
         ),
         (["week1.jsonl", "--by", "id"], "--by does not work with the log of a decision model"),
-        (["week1.jsonl", "--groups", "a", "--question", "urgent"], "--groups names questions to watch together"),
+        (["week1.jsonl", "--groups", "a", "--question", "urgent"], "--groups names the questions to monitor together"),
         (["rows.csv", "--groups", "a"], "--groups needs --by, the column of the groups"),
     ],
 )

@@ -70,7 +70,7 @@ def test_one_question_has_a_plain_map(log: str) -> None:
     assert "calibrated_search" in Path("tool.sql").read_text(encoding="utf-8")
     status, _, err = run("recalibrate", log, "--question", "rare")
     assert status == 1
-    assert "expected at least 5 rows of either outcome, got 4" in err
+    assert "expected at least 5 rows of each outcome, got 4" in err
 
 
 @pytest.mark.parametrize("option", ["--sql", "--onnx", "--png", "--svg"])

@@ -454,7 +454,7 @@ def test_few_rows_of_an_outcome_are_an_error_or_flagged() -> None:
     p = rng.random(60)
     y = np.zeros(60, int)
     y[np.argsort(p)[-4:]] = 1
-    with pytest.raises(InputError, match="at least 5 rows of either outcome, got 4"):
+    with pytest.raises(InputError, match="at least 5 rows of each outcome, got 4"):
         fix_of(p, y)
     y[np.argsort(p)[-8:]] = 1
     assert "8 rows of the less frequent outcome" in fix_of(p, y).flag

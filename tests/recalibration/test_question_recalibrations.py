@@ -141,8 +141,10 @@ def test_maps_of_calibrated_questions_are_proven_in_the_stated_share(n_questions
 
 
 def test_a_question_without_a_map_is_named(fixes: QuestionRecalibrations) -> None:
-    assert fixes.refused == {"rare": "expected at least 5 rows of either outcome, got 4 of the less frequent one"}
-    assert "No map was fitted to rare: expected at least 5 rows of either outcome" in " ".join(str(fixes).split())
+    assert fixes.refused == {
+        "rare": "expected at least 5 rows of each outcome, got 4 rows of the less frequent outcome"
+    }
+    assert "No map was fitted to rare: expected at least 5 rows of each outcome" in " ".join(str(fixes).split())
     assert fixes.to_pandas().loc["rare", "reason"].startswith("expected at least 5 rows")
     with pytest.raises(KeyError, match="no map of the question 'rare': expected at least 5 rows"):
         fixes["rare"]

@@ -319,7 +319,8 @@ class _OfRows(_OfFiles):
                     words = ("--class-names", ",".join(names))
                 return f"if label {first} is class {quoted(names[0])}, and so on, type: {self.typed(*words)}"
         if len(facts.names) <= _LISTED and not meant(facts.value, facts.names):
-            return "pass --labels with the spelling of the file, or correct the row"  # the problem lists the names
+            # The problem lists the names.
+            return "pass --labels if the file spells the labels differently, or correct the row"
         return None
 
     def _for_classes(

@@ -154,8 +154,8 @@ def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     design = rows.design
     rarer = rarer_rows(rows.fine)
     if rarer < LEAST_ROWS:
-        expected = f"at least {LEAST_ROWS} rows of either outcome"
-        raise InputError("targets", expected, f"{rarer:g} of the less frequent one", "pass more rows")
+        expected = f"at least {LEAST_ROWS} rows of each outcome"
+        raise InputError("targets", expected, f"{rarer:g} rows of the less frequent outcome", "pass more rows")
     parts = Parts.of(design)
     certain = rows.impossible or not math.isfinite(parts.mean(log_losses(rows.of_outcomes)[:, np.newaxis]))
     family, resampling = asked.family, asked.resampling
