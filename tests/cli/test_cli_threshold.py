@@ -62,7 +62,7 @@ def test_it_prints_one_sentence_first_and_writes_every_form() -> None:
     assert f"error rate is at most 10 %, with 95 % confidence; observed {100 * t.risk:.3g} %." in text
     assert 'An error is a case in which "correct = 1" is false.' in text
     assert "2 of 2 groups have a certified threshold" in text
-    assert "Net benefit" in text
+    assert "net benefit" in text
     numbers = json.loads(Path("t.json").read_text())
     assert (numbers["value"], numbers["coverage"], numbers["max_risk"]) == (t.value, t.coverage, 0.1)
     assert [part["name"] for part in numbers["by_group"]] == ["a", "b"]

@@ -590,7 +590,9 @@ def test_integers_beside_columns_that_name_the_classes(first: int, option: str) 
         said = refused("report", path, "--labels", "cat,dog,eel")
         assert said.endswith("type: calibrant report a.csv --labels 0-2")
     path = table("c.csv", p_cat=rows[:, 0], p_dog=rows[:, 1], p_eel=rows[:, 2], target=target + 7)
-    assert refused("report", path).endswith("got '7'; pass --labels if the file spells the labels differently")
+    assert refused("report", path).endswith(
+        "got '7'; pass --labels if the file spells the labels differently, or correct the row"
+    )
 
 
 @pytest.mark.covering

@@ -345,7 +345,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
                 "labels": {"a": "x"},
             }
         ],
-        "an option twice",
+        "the same option twice",
     ),
     "id twice": (
         [{"id": 1, **answered({"noul": 0.5}, True)}] * 2,
@@ -485,7 +485,7 @@ ODD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "legend": (
         [answered({"score": 1, "probabilities": {"0": 0.5, "1": 0.5}, "legend": {"0": "low", "1": "low"}}, "low")],
         {},
-        "a legend with one number or text for two levels",
+        "a legend that gives two levels the same number or text",
     ),
     "columns": ([{"answers.q.choice": "a", "answers.q.choice.x": 0.5, "labels.q": "a"}], {}, "'q' is not an object"),
     "labels of one kind": (

@@ -292,7 +292,7 @@ def test_losses_of_far_logits_are_those_of_the_logits(given: str, clustered: boo
     assert fix.gain.low < before - after < fix.gain.high
     assert fix.after["auroc"].value == pytest.approx(roc_auc_score(y, z), abs=1e-6)
     assert "infinite" not in str(fix)
-    assert ("share one cell at each end" in fix.flag) == clustered
+    assert ("are pooled at each end" in fix.flag) == clustered
 
 
 def test_the_auroc_after_is_that_of_the_mapped_scores() -> None:
@@ -325,7 +325,7 @@ def test_a_sketch_says_which_scores_it_merges() -> None:
     merged = np.count_nonzero(p <= CLIP)
     fix = calibrant.recalibrate(sketch, method="cox", n_resamples=0)
     assert f"{merged:,} rows have scores within 1.5e-7 of 0 or 1" in fix.flag
-    assert "share one cell" not in calibrant.recalibrate(p, y, method="cox", n_resamples=0).flag
+    assert "are pooled" not in calibrant.recalibrate(p, y, method="cox", n_resamples=0).flag
 
 
 @pytest.mark.parametrize("method", ["cox", "temperature", "isotonic", "beta", "shift"])

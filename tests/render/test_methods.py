@@ -208,7 +208,7 @@ def test_the_clinical_report_shows_it_and_others_do_not() -> None:
         flat, said = " ".join(str(report).split()), report.to_markdown()
         clinical = profile == "clinical"
         assert (report.to_dict()["methods_brief"] in flat) == clinical
-        assert ("the full paragraph, and the results: --html or --json, or report.methods" in flat) == clinical
+        assert ("for the full methods and the results, use --html or --json, or report.methods" in flat) == clinical
         assert ("### Methods" in said) == clinical
         assert (text(report.methods) in said) == (text(report.to_dict()["methods_brief"]) in said) == clinical
 
