@@ -179,7 +179,7 @@ def test_periods_of_a_column_become_slices_and_known_ones_are_left_out() -> None
     assert found.labels == [f"2026-W{number:02d}" for number in range(2, 12)]
     pd.concat(map(week, range(11))).to_csv("all.csv", index=False)
     _, _, err = watch("all.csv", *COLUMNS, "--time", "day")
-    assert "10 periods are in the state already, up to 2026-W11; they are left out" in " ".join(err.split())
+    assert "10 periods up to 2026-W11 are in the state already and are not added again" in " ".join(err.split())
     assert calibrant.Monitor.from_json("state.json").labels[-1] == "2026-W12"
     assert run("monitor", "days.json", "all.csv", *COLUMNS, "--time", "day", "--every", "day", "--quiet")[0] in (0, 3)
     assert calibrant.Monitor.from_json("days.json").labels[0] == "2026-01-05"
@@ -221,7 +221,7 @@ def test_groups_are_declared_with_rows_or_without() -> None:
     assert calibrant.Monitor.from_json("state.json").groups == ["a", "b"]
     status, _, err = watch("week1.csv", *given, "--groups", "a")
     assert status == 1
-    assert "was begun with other groups than those of --groups (a, b)" in " ".join(err.split())
+    assert "was started with groups (a, b) that differ from --groups" in " ".join(err.split())
     assert run("monitor", "other.json", "a.csv", *given)[0] == 0
     status, _, err = run("monitor", "other.json", "b.csv", *given)
     assert status == 1
@@ -232,7 +232,7 @@ def test_a_file_that_is_added_again_is_noted() -> None:
     watch("week0.csv", *COLUMNS, "--label", "one", "--quiet")
     status, out, _ = watch("week0.csv", *COLUMNS, "--label", "two")
     assert status == 0
-    assert "Caution: the slices one, two have equal rows." in " ".join(out.split())
+    assert "Caution: the slices one, two contain equal rows." in " ".join(out.split())
 
 
 def test_a_period_without_labels_waits() -> None:
@@ -262,9 +262,9 @@ def test_settings_belong_to_the_state() -> None:
     assert numbers("week0.csv", *COLUMNS, *settings)["tolerance_odds"] == 1.2
     assert watch("week1.csv", *COLUMNS, *settings, "--quiet")[0] == 0
     status, _, err = watch("week2.csv", *COLUMNS, "--alpha", "0.05")
-    assert (status, "was begun with --alpha 0.1, not 0.05" in err) == (1, True)
+    assert (status, "was started with --alpha 0.1, not 0.05" in err) == (1, True)
     status, _, err = watch("week2.csv", *COLUMNS, "--tolerance", "0.05")
-    assert (status, "was begun without --tolerance" in err) == (1, True)
+    assert (status, "was started without --tolerance" in err) == (1, True)
 
 
 def test_the_promise_of_a_threshold_is_watched() -> None:
@@ -281,7 +281,7 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
         ("other.json", "expected a certified threshold"),
         ("none.json", "none.json: no such file; did you mean"),
         ("0.63", "0.63: no such file; name the JSON that calibrant threshold --json wrote"),
-        ("list.json", "is not the JSON of a threshold"),
+        ("list.json", "is not a threshold file of calibrant"),
     ):
         status, _, err = watch("week5.csv", *COLUMNS, "--threshold", name)
         assert (status, said in " ".join(err.split())) == (1, True)
@@ -326,9 +326,9 @@ def test_two_commands_at_once_lose_no_slice() -> None:
         (("state.json", "week0.csv", "--tolerance-odds", "1"), "--tolerance-odds: 1; pass a factor above 1"),
         (("state.json", "week0.csv", "--time", "day", "--by", "ward"), "--by does not work with --time"),
         (("state.json", "week0.csv", "--time", "day", "--label", "x"), "--label does not work with --time"),
-        (("state.json", "--threshold", "t.json"), "--threshold is for a slice; name its file too"),
-        (("state.json", "--alpha", "0.1"), "--alpha is for a slice; name its file too"),
-        (("state.json", "--label", "x"), "--label is for a slice; name its file too"),
+        (("state.json", "--threshold", "t.json"), "--threshold describes a slice; name the file of the slice too"),
+        (("state.json", "--alpha", "0.1"), "--alpha describes a slice; name the file of the slice too"),
+        (("state.json", "--label", "x"), "--label describes a slice; name the file of the slice too"),
         (("state.json", "week0.csv", "--since-onset", "window.csv"), "name a file that ends in .cal"),
         (("state.json", "week0.csv", "--prometheus", "x.txt"), "name a file that ends in .prom"),
     ],

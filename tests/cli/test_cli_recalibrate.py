@@ -91,8 +91,10 @@ def test_a_proven_map_is_written_in_every_form() -> None:
 def test_a_map_without_proof_is_not_written() -> None:
     status, out, err = recalibrated("--map", "m.json", "--sql", "m.sql", outcome="fine")
     assert status == 3
-    assert "No change of the scores is supported" in out
-    assert err.count("the map is not written, because its gain is not proven; --anyway writes it") == 1
+    assert "No map is clearly better than the unchanged scores" in out
+    assert (
+        err.count("the map is not written, because there is no evidence that it helps; to write it, pass --anyway") == 1
+    )
     assert not os.path.exists("m.json")
     assert not os.path.exists("m.sql")
     status, _, err = recalibrated("--map", "m.json", "--method", "histogram", "--anyway", outcome="fine")
@@ -125,7 +127,10 @@ def test_a_sketch_is_recalibrated_too() -> None:
         (("--method", "spline"), "method: expected one of auto, identity"),
         (("--map", "m.txt"), "name a file that ends in .json"),
         (("--onnx", "m.json"), "name a file that ends in .onnx"),
-        (("--anyway",), "--anyway writes a map that is not proven; name it with --map"),
+        (
+            ("--anyway",),
+            "--anyway writes the map even without evidence that it helps; pass --map too, such as --map map.json",
+        ),
         (("--by", "sites"), "has no column 'sites'"),
         (("--notion", "classwise"), "classwise"),
         (("--level", "95"), "pass a share from 0.5 to below 1"),
@@ -444,10 +449,10 @@ def test_drift_and_a_map_without_proof_are_said(stored: str) -> None:
     pd.DataFrame({"risk": np.linspace(0, 1, 2_000) ** 4}).to_csv("other.csv", index=False)
     status, _, err = run("apply", stored, "other.csv", "--score", "risk", "--output", "out.csv")
     assert status == 0
-    assert "the scores differ from those that the map was fitted to" in err
+    assert "the distribution of the scores differs from the scores that the map was fitted to" in err
     recalibrated("--map", "m.json", "--method", "histogram", "--anyway", "--quiet", outcome="fine")
     _, _, err = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "out.csv")
-    assert "m.json: the gain of this map is not proven" in err
+    assert "m.json: there was no evidence that this map improves the scores" in err
 
 
 # ---------------------------------------------------------------- classes, labels, groups
@@ -550,7 +555,7 @@ def test_labels_without_proof_remain_or_are_written_anyway(pets: pd.DataFrame) -
     command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)
     status, out, err = run(*command, "--method", "cox", "--map", "m.json")
     assert (status, os.path.exists("m.json")) == (3, False)
-    assert "No evidence that recalibration lowers the loss of any of the labels" in " ".join(out.split())
+    assert "No evidence that recalibration lowers the loss of any label" in " ".join(out.split())
     assert "the map is not written" in err
     assert run(*command, "--method", "cox", "--map", "m.json", "--anyway", "--quiet")[0] == 3
     fitted = CalibrationMap.read("m.json")
@@ -563,9 +568,9 @@ def test_labels_without_proof_remain_or_are_written_anyway(pets: pd.DataFrame) -
 def test_groups_are_evaluated_after_the_common_map() -> None:
     status, out, _ = pets_fixed("--by", "shop", "--markdown", "m.md", "--html", "m.html", "--json", "r.json")
     assert status == 0
-    assert "Groups, after the map of all rows" in out
-    assert "Groups, after the map of all rows" in Path("m.md").read_text()
-    assert "Groups, after the map of all rows" in Path("m.html").read_text()
+    assert "Groups after recalibration, with the map of all rows" in out
+    assert "Groups after recalibration, with the map of all rows" in Path("m.md").read_text()
+    assert "Groups after recalibration, with the map of all rows" in Path("m.html").read_text()
     groups = json.loads(Path("r.json").read_text())["by_group"]["groups"]
     assert sorted(group["name"] for group in groups) == ["0", "1", "2"]
     command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)

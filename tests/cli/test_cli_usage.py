@@ -307,11 +307,11 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ),
         (
             "compare a.csv b.csv --scores x,y --on id",
-            "--scores is for models in one file, but --on is for separate files",
+            "--scores names models in one file, but --on is for separate files",
         ),
         (
             "compare a.csv b.csv --scores x,y --paired",
-            "--scores is for models in one file, but --paired is for separate files",
+            "--scores names models in one file, but --paired is for separate files",
         ),
         (
             "compare a.csv --scores x,y --baseline old.json",
@@ -319,7 +319,7 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ),
         (
             "compare a.npy --scores x,y --targets y.npy",
-            "--scores is for models in one file, but --targets is for separate files",
+            "--scores names models in one file, but --targets is for separate files",
         ),
         ("report a.csv --by-values", "--by-values works only with --by; pass --by too"),
         (
@@ -385,8 +385,9 @@ def test_several_usual_names_are_all_listed_with_their_commands() -> None:
     path = table("a.csv", score=SCORES, prob=SCORES, outcome=WON)
     said = refused("report", path)
     words = [
-        f"if '{name}' is the probability of 'outcome', type: calibrant report a.csv --score {name} --outcome outcome"
-        for name in ("score", "prob")
+        f"({place}) if '{name}' is the probability of 'outcome', type: calibrant report a.csv --score {name} "
+        "--outcome outcome"
+        for place, name in enumerate(("score", "prob"), 1)
     ]
     assert said.endswith("; ".join(words))
     for line in re.findall(r"type: calibrant ([^;]+)", said):
@@ -604,7 +605,9 @@ def test_integers_beside_columns_that_name_the_classes(first: int, option: str) 
         said = refused("report", path, "--labels", "cat,dog,eel")
         assert said.endswith("type: calibrant report a.csv --labels 0-2")
     path = table("c.csv", p_cat=rows[:, 0], p_dog=rows[:, 1], p_eel=rows[:, 2], target=target + 7)
-    assert refused("report", path).endswith("got '7'; pass --labels with the spelling of the file, or correct the row")
+    assert refused("report", path).endswith(
+        "got '7'; pass --labels if the file spells the labels differently, or correct the row"
+    )
 
 
 @pytest.mark.covering
@@ -634,7 +637,7 @@ def test_labels_of_one_event(labels: list[object], words: str, ending: str) -> N
     plain = json.loads(run("report", table("b.csv", score=SCORES, outcome=WON), *FAST, "--json", "-")[1])
     line = re.search(re.escape(words) + r"[^;]*", said)[0].rpartition("type: calibrant ")[2]
     assert json.loads(run(*shlex.split(line), *FAST, "--json", "-")[1])["estimates"] == plain["estimates"]
-    assert ("; if '" in said.replace(words, "")) == (labels[0] in (1, "B"))  # these two do not say which is the event
+    assert ("; (2) if '" in said) == (labels[0] in (1, "B"))  # these two do not say which is the event
 
 
 def test_truth_values_need_no_option() -> None:
@@ -870,7 +873,7 @@ QUOTED = {
     "a label that was not used": "monitor state.json plain.csv --score p --outcome won",
     "as in the first slice": "monitor state.json a.npz",
     "the declared groups": "monitor state.json other_teams.csv --by team",
-    "or begin a new state": "monitor state.json teams.csv --alpha 0.05",
+    "or start a new state": "monitor state.json teams.csv --alpha 0.05",
     "whole numbers, or max_weight": "monitor new.json weighted.csv --weight weight",
     "a certified threshold with a value": "monitor new.json teams.csv --threshold other.json",
     "a threshold at an edge of the grid": "monitor new.json narrow.cal --threshold within.json",

@@ -64,7 +64,7 @@ def test_many_numbers_become_five_groups_of_about_equal_size(kind: str, tmp_path
     found = groups_of(path, "age")
     assert found == {f"{low} to {high}": n for (low, high), n in naive(AGES).items()}
     described = read_predictions([path], by=("age",)).described()
-    assert "groups: age (5 groups of about equal size; with --by-values, each number is a group)" in described
+    assert "groups: age (5 groups of about equal size; to make each number a group, pass --by-values)" in described
     names, counts = np.unique(AGES, return_counts=True)
     values = groups_of(path, "age", by_values=True)
     assert values == dict(zip(map(str, names), counts.tolist(), strict=True))

@@ -494,7 +494,7 @@ def test_rows_are_always_paired() -> None:
     status, out, err = run("old.csv", "new.csv", "--paired")
     assert (status, out) == (2, "")
     assert (
-        "--paired is only for .cal files, because rows are always compared in pairs; leave the option out"
+        "--paired is only for .cal files, because the rows of other files are always paired; leave the option out"
         in " ".join(err.split())
     )
 

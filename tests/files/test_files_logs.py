@@ -267,7 +267,11 @@ JUDGE = r"evaluate only the chosen answer, with --score chosen_probability --out
 @pytest.mark.parametrize(
     ("row", "options", "match"),
     [
-        (sample([-1, -2, -3], "[0, 2]", acc=1.0), {}, "row 1, column 'target': several choices are right; " + JUDGE),
+        (
+            sample([-1, -2, -3], "[0, 2]", acc=1.0),
+            {},
+            "row 1, column 'target': several choices are marked as right; " + JUDGE,
+        ),
         (
             sample([-1, -2, -3], "?", acc=0.0),
             {},

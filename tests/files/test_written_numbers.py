@@ -318,7 +318,7 @@ def test_options_that_do_not_go_with_counts(tmp_path):
     for extra, words in (
         (("--outcome", "correct"), "--outcome does not work with --events and --trials"),
         (("--weight", "n"), "--weight does not work with --events and --trials"),
-        (("--weights-are", "sampling"), "are counts, not sampling weights"),
+        (("--weights-are", "sampling"), "which are always counts"),
     ):
         status, _, err = run("report", path, *counts, *extra)
         assert (status, words in err) == (2, True), err

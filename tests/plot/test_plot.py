@@ -1022,7 +1022,7 @@ def test_the_alarm_is_visible_beside_large_evidence(alpha: float) -> None:
 
 
 def test_a_page_says_that_large_evidence_is_cut() -> None:
-    assert "Larger evidence than 10¹² is cut: a diamond marks it" in page_caption(of_slices(20, power=3.0))
+    assert "Evidence above 10¹² is drawn at the upper edge as a diamond" in page_caption(of_slices(20, power=3.0))
     assert "is cut" not in page_caption(of_slices(3))
 
 

@@ -117,7 +117,7 @@ def rows(found: History, name: str) -> list[list[str]]:
 
 
 def promises(found: History) -> list[str]:
-    return [sentence for sentence in verdict(found) if "promise of the threshold" in sentence]
+    return [sentence for sentence in verdict(found) if "promised error rate of the threshold" in sentence]
 
 
 def remarks(found: History) -> list[str]:
@@ -254,7 +254,7 @@ def test_an_alarm_says_since_when_and_how_large(kind: str, options: dict[str, An
     assert since == f"{about}, {size} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."
     assert document(found).conclusion == ("Alarm: the model is no longer calibrated", "bad")
     assert verdict(found)[-2:] == [
-        "Pass --since-onset window.cal to write the rows since then (since_onset() in Python).",
+        "Pass --since-onset window.cal to write the rows since the start of the drift (since_onset() in Python).",
         "Next: calibrant recalibrate window.cal --map new_map.json",
     ]
 
@@ -262,11 +262,23 @@ def test_an_alarm_says_since_when_and_how_large(kind: str, options: dict[str, An
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("down", "The whole level has drifted, so a new offset suffices (about {offset:+.2f} in log-odds)."),
-        ("extreme", "The slope has drifted: predictions are too extreme. A new slope suffices (about {slope:.2f})."),
-        ("moderate", "The slope has drifted: predictions are too moderate. A new slope suffices (about {slope:.2f})."),
-        ("range", "One range of the scores has drifted, so fit the map again."),
-        ("several", "There are several kinds of errors, so fit the map again."),
+        (
+            "down",
+            "The level has drifted at all scores, so recalibration by a constant suffices "
+            "(about {offset:+.2f} in log-odds).",
+        ),
+        (
+            "extreme",
+            "The slope has drifted: predictions are too extreme. Recalibration by a slope suffices "
+            "(about {slope:.2f}).",
+        ),
+        (
+            "moderate",
+            "The slope has drifted: predictions are too moderate. Recalibration by a slope suffices "
+            "(about {slope:.2f}).",
+        ),
+        ("range", "One range of the scores has drifted, so fit a new recalibration map."),
+        ("several", "There are several kinds of errors, so fit a new recalibration map."),
     ],
 )
 def test_the_kind_of_a_drift_and_what_suffices(kind: str, sentence: str) -> None:
@@ -312,8 +324,9 @@ def test_impossible_outcomes_are_the_first_sentence() -> None:
     assert found[:2] == [
         "Alarm: 2 outcomes are impossible according to the scores: 1 event with a score of 0 and 1 non-event with a "
         "score of 1. A calibrated model never has such outcomes, so p = 0.",
-        "If the scores were rounded to 0 and 1, the evidence is E = 3.8, alarm at 20. Begin a new state with the "
-        "largest rounding error as --tolerance, such as 0.005 for two decimal places.",
+        "If the scores were only rounded to 0 and 1, use the evidence of a drift instead: E = 3.8, alarm at 20. In "
+        "that case, start a new state with the largest rounding error as --tolerance, such as "
+        "0.005 for two decimal places.",
     ]
     assert not any("calibrant recalibrate" in sentence for sentence in found)
     assert [row[3] for row in rows(impossible().history, "slices")] == ["0.91", "infinite", "infinite"]
@@ -326,8 +339,8 @@ def test_impossible_outcomes_are_the_first_sentence() -> None:
 def test_slices_with_equal_rows_are_a_caution() -> None:
     named = ", ".join(f"w{t}" for t in range(10))
     first, second = document(repeated(14).history).verdict[:2]
-    assert first == (f"Caution: the slices {named} and 4 more have equal rows.", "caution")
-    assert second[0].startswith("If the same rows were added again, the evidence is not valid")
+    assert first == (f"Caution: the slices {named} and 4 more contain equal rows.", "caution")
+    assert second[0].startswith("If rows were added twice, the evidence is not valid")
 
 
 def test_too_few_rows_have_no_interval_yet() -> None:
@@ -399,36 +412,40 @@ def test_the_promise_of_a_threshold() -> None:
     decisions = f"{wrong:.0f} of {n:,.0f} automatic decisions are wrong"
     (sentence,) = promises(found)
     assert sentence == (
-        f"The promise of the threshold 0.87 is kept so far: {decisions} ({100 * wrong / n:.3g} %, bound 10 %)."
+        f"The promised error rate of the threshold 0.87 is kept so far: {decisions} "
+        f"({100 * wrong / n:.3g} %, bound 10 %)."
     )
     above = promised(risk=0.12, log_evidence=math.log(3.24))
     assert promises(above) == [
-        f"No alarm for the promise of the threshold 0.87: {decisions} (12 %, bound 10 %). This may be chance "
+        f"No alarm for the promised error rate of the threshold 0.87: {decisions} "
+        "(12 %, bound 10 %). The excess over the bound may be chance "
         "(E = 3.2, alarm at 20)."
     ]
     broken = promised(risk=0.16, log_evidence=math.log(352), broken=True)
-    alarm = f"Alarm: the promise of the threshold 0.87 is broken (p ≤ 0.003): {decisions} (16 %, bound 10 %)."
+    alarm = (
+        f"Alarm: the promised error rate of the threshold 0.87 is exceeded (p ≤ 0.003): {decisions} (16 %, bound 10 %)."
+    )
     assert promises(broken) == [alarm]
     first, second, *_ = verdict(broken)
     assert first == alarm
     assert second.startswith("No overall alarm after 16 slices")
-    assert document(broken).conclusion == ("Alarm: a promise is broken", "bad")
+    assert document(broken).conclusion == ("Alarm: a threshold does not keep its promised error rate", "bad")
     late = promised(risk=0.08, log_evidence=math.log(352), broken=True)
-    assert promises(late)[0].endswith("(8 %, bound 10 %), and later slices are above the bound.")
+    assert promises(late)[0].endswith("(8 %, bound 10 %); the error rate of later slices is above the bound.")
     one = promised(n_errors=1.0, risk=0.001)
     assert " 1 of " in promises(one)[0]
     assert " automatic decisions is wrong" in promises(one)[0]
     none = promised(n_automatic=0.0, n_errors=0.0, risk=math.nan)
     assert promises(none) == [
-        "Nothing is known yet about the promise of the threshold 0.87, because no decision was automatic."
+        "Nothing is known yet about the promised error rate of the threshold 0.87, because no decision was automatic."
     ]
 
 
 def test_the_promises_of_two_sides() -> None:
     found = history(promises=(("yes", 0.9, 0.1), ("no", 0.0625, 0.2)))
     yes, no = promises(found)
-    assert yes.startswith('The promise of the threshold 0.9 of "yes" is kept so far: ')
-    assert no.startswith('The promise of the threshold 0.0625 of "no" is kept so far: ')
+    assert yes.startswith('The promised error rate of the threshold 0.9 of "yes" is kept so far: ')
+    assert no.startswith('The promised error rate of the threshold 0.0625 of "no" is kept so far: ')
     assert ("largest error rate", '"yes" 10 %, "no" 20 %') in document(found).facts
     exact = promised(value=0.9999)
     assert "the threshold 0.9999 is kept" in promises(exact)[0]
@@ -637,7 +654,7 @@ def test_of_many_slices_some_are_drawn_together() -> None:
 def test_the_facts_of_a_page() -> None:
     facts = dict(document(history("down", tolerance=0.02)).facts)
     assert facts["predictions"] == "8,000"
-    assert facts["alarm"] == "from E = 20 on"
+    assert facts["alarm"] == "at E = 20"
     assert facts["tolerance"] == "2 percentage points"
     assert facts["largest error rate"] == ""
     assert dict(document(promised()).facts)["largest error rate"] == "10 %"

@@ -18,7 +18,7 @@ from calibrant.errors import CalibrantError, FileError, FileFault, InputError, m
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import SOFT_LABELS, Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
-from calibrant.files.column_options import Unnamed
+from calibrant.files.column_options import Unnamed, numbered
 from calibrant.files.column_readings import Readings, best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
 from calibrant.files.hints import candidates_in, unusable_values, values_of, written_in
@@ -107,7 +107,7 @@ class _OfFiles:
                 text = f"{error.path}: {got}; {remedy}"
         elif isinstance(error, Unnamed) and error.readings:
             cases = [f"{each.case}, type: {command_line(self.ctx, each.words)}" for each in error.readings]
-            text = "; ".join([f"{error.path}: {error.problem}", error.words, *cases])
+            text = "; ".join([f"{error.path}: {error.problem}", error.words, *numbered(cases)])
         elif error.options:
             text = f"{error.path}: {error.problem}; {error.remedy}: {command_line(self.ctx, error.options)}"
         else:
@@ -336,7 +336,8 @@ class _OfRows(_OfFiles):
                     words = ("--class-names", ",".join(names))
                 return f"if label {first} is class {quoted(names[0])}, and so on, type: {self.typed(*words)}"
         if len(facts.names) <= _LISTED and not meant(facts.value, facts.names):
-            return "pass --labels with the spelling of the file, or correct the row"  # the problem lists the names
+            # The problem lists the names.
+            return "pass --labels if the file spells the labels differently, or correct the row"
         return None
 
     def _for_classes(
@@ -365,8 +366,8 @@ class _OfRows(_OfFiles):
         event = event_of(labels, self.scores[0] if len(self.scores) == 1 else "")
         orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
         cases = [(f"if {quoted(order[1])} is the event", ("--labels", ",".join(order))) for order in orders]
-        others = self.of_predicted(self.rows.paths[0])
-        return "; ".join(f"{case}, type: {self.typed(*words)}" for case, words in (*cases, *others))
+        cases += self.of_predicted(self.rows.paths[0])
+        return "; ".join(numbered([f"{case}, type: {self.typed(*words)}" for case, words in cases]))
 
     def _for_named_columns(self, columns: Sequence[str], labels: Sequence[str]) -> str | None:
         """Return what to type for columns that name the labels, whole or in part; None where they do not."""

@@ -182,7 +182,9 @@ def _load_models(
         return _load_sketches(ctx, options, dict(zip(names, models, strict=True)), of_rows, step)
     if options.paired is not None:
         option = "--paired" if options.paired else "--independent"
-        msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
+        msg = (
+            f"{option} is only for .cal files, because the rows of other files are always paired; leave the option out"
+        )
         raise click.UsageError(msg, ctx)
     _check_models(ctx, models, paths)
     return _load_files(options, names, models, paths, step)
@@ -503,8 +505,10 @@ def certify(
     if isinstance(predictions, FileSketch):
         bets = options.certified_by == "betting" or options.largest_cluster or options.max_weight
         if bets and not is_sketch_file(options.files[0]):
-            problem = "has so many rows that they became a sketch, which contains no clusters but sums of several"
-            remedy = "pass --exact to keep the rows, or leave --method and its bounds out"
+            problem = (
+                "has so many rows that they became a sketch, which pools clusters and so cannot be used by betting"
+            )
+            remedy = "pass --exact to keep the rows, or leave --method, --largest-cluster and --max-weight out"
             raise FileError(predictions.paths[0], problem, remedy)
         if options.per_class:
             problem = "is a sketch, which does not contain the predicted class"
@@ -553,11 +557,12 @@ def apply(
     if not quiet:
         console.say(f"wrote {output} ({rows:,} rows)")
     if not fitted.proven:
-        console.say(f"{map_file}: the gain of this map is not proven")
+        console.say(f"{map_file}: there was no evidence that this map improves the scores")
     if (found := drift.result()).drifted:
         console.say(
-            f"the scores differ from those that the map was fitted to: distance {found.distance:.3f}, "
-            f"more than {found.limit:.3f}; {100 * found.outside:.3g} % are outside the fitted range"
+            "the distribution of the scores differs from the scores that the map was fitted to: distance "
+            f"{found.distance:.3f}, above the limit of {found.limit:.3f}; {100 * found.outside:.3g} % of the "
+            "scores are outside the fitted range"
         )
 
 

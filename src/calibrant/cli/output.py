@@ -133,10 +133,12 @@ def _has_gates(result: QuestionThresholds, options: CommandOptions) -> bool:
     without = [name for name in result if result.gate(name) is None]
     composite = result.composite is not None and result.composite.certified
     if len(without) == len(result) and not composite:
-        console.say(f"{options.gates_path} is not written, because no gate is certified")
+        console.say(f"{options.gates_path} is not written, because no threshold is certified")
         return False
     if without and not options.quiet:
-        console.say(f"{options.gates_path} leaves out the questions without a certified gate: {', '.join(without)}")
+        console.say(
+            f"{options.gates_path} does not contain the questions without a certified threshold: {', '.join(without)}"
+        )
     return True
 
 
@@ -145,12 +147,18 @@ def _is_written(result: RecalibrationResult | QuestionRecalibrations, options: C
     if isinstance(result, Mapping):  # the questions of a log
         kept = set(result.questions if options.anyway else result.proven)
         left = named([short(name) for name in result.log if name not in kept], _LEFT_OUT)
-        why = "no map can be fitted" if options.anyway else "no map is proven; --anyway writes every fitted map"
+        why = (
+            "no map can be fitted"
+            if options.anyway
+            else "there is no evidence that any map helps; to write every fitted map, pass --anyway"
+        )
         if left:
-            console.say(f"{options.map_path} leaves out {left}, for which {why}" if kept else f"not written: {why}")
+            console.say(
+                f"{options.map_path} does not contain {left}, for which {why}" if kept else f"not written: {why}"
+            )
         return bool(kept)
     if not options.anyway and not result.proven:
-        console.say("the map is not written, because its gain is not proven; --anyway writes it")
+        console.say("the map is not written, because there is no evidence that it helps; to write it, pass --anyway")
         return False
     return True
 
@@ -429,7 +437,7 @@ def open_page(path: str) -> str:
         Path(path).resolve().as_uri()
     ):
         return ""
-    return f"--open: no browser can be opened here; open this page yourself: {path}"
+    return f"--open: no browser was found; open this page yourself: {path}"
 
 
 def _text(document: Document, *, title: str, used: str = "") -> str:
@@ -488,7 +496,9 @@ def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
         listed = ", ".join(map(repr, (*first, *(name for (name,) in others))[:_NAMED]))
         verb = "together identify" if len(first) > 1 else "identify" if others else "identifies"
         options_of = " ".join(f"--cluster {shlex.quote(name)}" for name in first)
-        console.say(f"{listed} {verb} units with several rows each; if rows of a unit are dependent, pass {options_of}")
+        console.say(
+            f"{listed} {verb} units with several rows each; if the rows of one unit are dependent, pass {options_of}"
+        )
 
 
 def warn(predictions: FileRead) -> None:

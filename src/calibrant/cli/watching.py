@@ -99,7 +99,7 @@ def _are_years(ctx: click.Context, options: CommandOptions, column: str) -> bool
     if all(year.is_integer() and year in _YEARS for year in numbers):
         if ctx.get_parameter_source("every") is ParameterSource.COMMANDLINE:
             problem = f"--time {quoted(column)} contains years, but --every {options.every} needs dates"
-            raise FileError(path, problem, "leave --every out, so that each year is a period")
+            raise FileError(path, problem, "leave --every out, so that each year is one slice")
         return True
     problem = f"--time {quoted(column)} contains numbers such as {numbers[0]:g}, which are not dates or years"
     raise FileError(path, problem, "name a column of dates, times, or years of four digits")
@@ -130,7 +130,7 @@ def _updated(predictions: FilePredictions | FileSketch | FileDecisions, options:
                 _check_period(label, spans, options)
             watch.update(**arguments, label=label)
     if seen and not options.quiet:
-        console.say(f"{len(seen)} periods are in the state already, up to {seen[-1]}; they are left out")
+        console.say(f"{len(seen)} periods up to {seen[-1]} are in the state already and are not added again")
     return watch
 
 
@@ -164,35 +164,35 @@ def _check_settings(watch: Monitor, given: Mapping[str, Any], options: CommandOp
     """Reject options that differ from those that a state was begun with."""
     if options.groups is not None and set(options.groups) != set(watch.groups or ()):
         had = ", ".join(watch.groups or ()) or "none"
-        problem = f"was begun with other groups than those of --groups ({had})"
-        raise FileError(options.state_path, problem, "leave --groups out, or begin a new state")
+        problem = f"was started with groups ({had}) that differ from --groups"
+        raise FileError(options.state_path, problem, "leave --groups out, or start a new state file")
     for name, value in given.items():
         option, own = f"--{name.replace('_', '-')}", watch.settings[name]
         if own != value:
             had = f"without {option}" if own is None else f"with {option} {number(own)}, not {number(value)}"
-            raise FileError(options.state_path, f"was begun {had}", f"leave {option} out, or begin a new state")
+            raise FileError(options.state_path, f"was started {had}", f"leave {option} out, or start a new state file")
 
 
 def _threshold(path: str, question: str | None) -> dict[str, Any]:
     """Return the JSON of a threshold, or that of one question among several."""
-    remedy = "name the JSON that calibrant threshold --json wrote"
+    remedy = "name the JSON file that calibrant threshold --json wrote"
     content = read_bytes(path, remedy)
     try:
         found = parsed(content)
     except ValueError as error:
-        raise FileError(path, f"is not the JSON of a threshold ({str(error)[:100]})", remedy) from None
+        raise FileError(path, f"is not a threshold file of calibrant ({str(error)[:100]})", remedy) from None
     if not isinstance(found, dict):
-        raise FileError(path, "is not the JSON of a threshold", remedy)
+        raise FileError(path, "is not a threshold file of calibrant", remedy)
     if question is None or "questions" not in found:
         return found
     parts = found["questions"]
     if not isinstance(parts, list) or not all(
         isinstance(part, dict) and isinstance(part.get("name"), str) for part in parts
     ):
-        raise FileError(path, "is not the JSON of thresholds", remedy)
+        raise FileError(path, "is not a file with the thresholds of questions", remedy)
     entries: dict[str, dict[str, Any]] = {part["name"]: part for part in parts}
     if question not in entries:
-        raise FileError(path, f"has no threshold of the question {quoted(question)}", nearest(question, entries))
+        raise FileError(path, f"contains no threshold for the question {quoted(question)}", nearest(question, entries))
     return entries[question]
 
 

@@ -49,7 +49,7 @@ class Terms:
     @property
     def filter(self) -> str:
         """How to leave a row out."""
-        return f"filter the row out of {self.rows or self.probs} and {self.targets}"
+        return f"remove the row from {self.rows or self.probs} and {self.targets}"
 
 
 PYTHON: Final = Terms()

@@ -226,7 +226,9 @@ def keyed_models(models: Mapping[str, FilePredictions]) -> tuple[list[Keyed], ND
         if (other.arrays["keys"].dtype.kind not in "fiub") != is_text:
             words = ["text" if text else "numbers" for text in (not is_text, is_text)]
             problem = f"{_in_words(other)} contains {words[0]}, but {first.paths[0]} contains {words[1]}"
-            raise FileError(other.paths[0], problem, "write the keys in the same form in all files")
+            raise FileError(
+                other.paths[0], problem, "write the values of the --on column in the same form in all files"
+            )
     if is_text:
         codes: dict[Any, int] = {}
         numbers = [
@@ -248,8 +250,8 @@ def _numbers(keys: Sequence[NDArray[Any]], path: str) -> NDArray[Any]:
     """Return the keys of all models as numbers of one type, in which no two of them become one."""
     several = len({each.dtype for each in keys}) > 1 and any(each.dtype.kind in "iu" for each in keys)
     if several and any(np.abs(each.astype(object)).max(initial=0) > _LARGEST_INTEGER for each in keys):
-        problem = "the keys are numbers above 2^53 of several types"
-        raise FileError(path, problem, "write the keys as text, or as integers of one type in all files")
+        problem = "the values of the --on column are numbers above 2^53 of several types"
+        raise FileError(path, problem, "write these values as text, or as integers of one type in all files")
     return np.concatenate(keys)
 
 
@@ -267,7 +269,7 @@ def check_once(model: Keyed, distinct: NDArray[Any], *, long: bool) -> None:
     if long:
         column = " ".join(f"--cluster {shlex.quote(name)}" for name in model.read.columns["keys"])
         remedy += (
-            f"; if a model has several rows of one unit, such as the boxes of an image, pass {column} instead of --on"
+            f"; if a model has several rows for one unit, such as the boxes of an image, pass {column} instead of --on"
         )
     raise FileError(path, problem, remedy)
 
@@ -285,11 +287,9 @@ def _check_spelling(keyed: Sequence[Keyed], distinct: NDArray[Any], common: NDAr
             if other[0] != text and other[1] is not model:
                 path, row = model.read.locate(place)
                 theirs = f"{other[1].read.locate(other[2])[1]:,} of model {quoted(other[1].name)}"
-                problem = (
-                    f"row {row:,} of model {quoted(model.name)}, {_in_words(model.read)}: {shown_key(text)} may be "
-                )
-                problem += f"{shown_key(other[0])} in row {theirs}"
-                raise FileError(path, problem, "write the keys in the same form for all models")
+                where = f"row {row:,} of model {quoted(model.name)}, {_in_words(model.read)}"
+                problem = f"{where}: {shown_key(text)} may be {shown_key(other[0])} in row {theirs}"
+                raise FileError(path, problem, "write the values of the --on column in the same form for all models")
 
 
 def _plain(text: str) -> str:
@@ -352,7 +352,7 @@ def _check_alike(argument: str, differs: NDArray[np.bool_], first: _Placed, othe
     problem = f"{got}, but {where} contains {shown_key(one[row])}"
     remedy = f"correct the {_ALIKE[argument]} in one of the two {'rows' if long else 'files'}"
     if "keys" not in first.read.arrays:
-        remedy = f"if the rows are in a different order, {_by_key(first.read, other.read)}"
+        remedy = f"if the rows of the files are in different orders, {_by_key(first.read, other.read)}"
     if argument == "groups":
         remedy += ", or leave --by out if it names the model of each file"
     if argument == "targets" and other.read.probs.ndim == 1:

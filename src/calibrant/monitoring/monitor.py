@@ -288,7 +288,7 @@ class Monitor(Shown):
                 raise InputError("threshold", f"a threshold for {own}", f"one for {of}", remedy)
         if self._promises and data.clusters is not None:
             expected = "independent rows with a threshold"
-            remedy = "watch the threshold with a monitor of its own, of one row for each cluster"
+            remedy = "monitor the threshold separately, with one row for each cluster"
             raise InputError("clusters", expected, "clusters", remedy)
 
     def _check_log(self, log: DecisionLog) -> None:
@@ -298,7 +298,7 @@ class Monitor(Shown):
             remedy = "pass one question (--question), or begin a new monitor for the log"
             raise InputError("probs", expected, "a DecisionLog", remedy)
         if not all(promise.question for promise in self._promises):
-            remedy = "pass what certify_questions returned, or watch one question alone (--question)"
+            remedy = "pass what certify_questions returned, or monitor one question alone (--question)"
             raise InputError("threshold", "thresholds of questions with a DecisionLog", "one threshold", remedy)
         groups = self._groups or {}
         if self._groups is not None and self._questions != "open":
@@ -327,7 +327,7 @@ class Monitor(Shown):
             remedy = "begin a new monitor for this event"
             raise InputError("probs", "a DecisionLog, as in the first slice", "other data", remedy)
         if data.notion in PER_CLASS:
-            remedy = "watch the predicted class, or one class or label with a monitor of its own"
+            remedy = "monitor the predicted class, or use one monitor for each class or label"
             raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), remedy)
         if self._settings is not None and self._settings != (data.notion, data.n_classes):
             expected, got = (_event(*settings) for settings in (self._settings, (data.notion, data.n_classes)))
@@ -569,11 +569,16 @@ class Monitor(Shown):
         """
         drift = self.drift
         if self._questions:
-            remedy = "recalibrate the logs of these slices, in which each question has a map of its own"
+            remedy = "recalibrate the logs of these slices, because each question needs a map of its own"
             raise InputError("since_onset", "a monitor of one event", "one of several questions", remedy)
         if drift is None or self._settings is None:
             got = "impossible outcomes alone" if self.alarm else "no alarm"
-            raise InputError("since_onset", "an alarm about a drift", got, "wait for one: nothing else has an onset")
+            raise InputError(
+                "since_onset",
+                "an alarm about a drift",
+                got,
+                "call since_onset() after an alarm about a drift, because other alarms have no onset",
+            )
         scores = window.mean_scores(self._rows, self._scores)
         return window.since(self._blocks, drift.first, self._settings[0], scores)[0]
 

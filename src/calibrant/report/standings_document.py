@@ -58,8 +58,8 @@ def leaderboard_blocks(comparison: Ranked, *, full: bool) -> list[Block]:
     """Return the leaderboard: each model's measure, its rank and its difference to the best; in brief with bars."""
     label, level = label_of(comparison), percent(comparison.level)
     best = (
-        f"Among the best: no other model is shown to have a better {label}; differences and ranges of ranks hold "
-        f"together with {level} confidence."
+        f"Among the best: no other model is shown to have a better {label}. Differences and ranges of ranks "
+        f"are simultaneous, with {level} confidence."
     )
     columns = [*_value_of_rank(comparison, full=full), *_ranks(comparison), *_differences(comparison)]
     columns.insert(0, Column.of("model", "model", (each.name for each in comparison.leaderboard)))
@@ -147,7 +147,7 @@ def ranking(comparison: Ranked) -> list[str]:
     worse = [each for each in standings if not each.among_best]
     confidence = f"simultaneous {percent(comparison.level)} confidence"
     if any(math.isnan(each.adjusted_p_value) for each in worse):
-        confidence += "; infinite values rank last by rule"
+        confidence += "; models with an infinite value rank last without a test"
     if not worse and all(math.isnan(each.adjusted_p_value) for each in standings):
         return [f"The data do not show how the {label} varies, so the order of the models is not tested."]
     names = _names(comparison, best)
@@ -160,7 +160,7 @@ def ranking(comparison: Ranked) -> list[str]:
     if len(worse) == 1:
         are_worse = f"{_names(comparison, [worse[0].name])} is worse"
     return [
-        f"{are_worse} than the best by the {label} ({confidence}).",
+        f"{are_worse} than the best model by the {label} ({confidence}).",
         f"The data do not show which of the other {len(best)} models is the best: {names}.",
     ]
 
@@ -345,5 +345,5 @@ def picture(comparison: Ranked) -> Figure | None:
         return None
     measure = comparison.descriptions[key]
     figure = leaderboard_figure(comparison.leaderboard, key, measure, comparison.level, tips=tips)
-    caption = f"Each model with its own {level} CI, the best first."
+    caption = f"The {level} CI of each model, with the best model first."
     return figure._replace(title=f"{capital(measure.label)} of each model", caption=caption)
