@@ -280,7 +280,7 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
     for name, said in (
         ("other.json", "expected a certified threshold"),
         ("none.json", "none.json: no such file; did you mean"),
-        ("0.63", "0.63: no such file; name the JSON that calibrant threshold --json wrote"),
+        ("0.63", "0.63: no such file; name the JSON file that calibrant threshold --json wrote"),
         ("list.json", "is not a threshold file of calibrant"),
     ):
         status, _, err = watch("week5.csv", *COLUMNS, "--threshold", name)

@@ -631,7 +631,7 @@ def test_files_that_do_not_go_together(tmp_path):
     with pytest.raises(
         FileError,
         match=(
-            r"b\.parquet: has probs in p_0 \.\.\. p_2 \(3 columns\), but a\.parquet has them in p_0, p_1 "
+            r"b\.parquet: has probs in p_0 \.\.\. p_2 \(3 columns\), but a\.parquet has probs in p_0, p_1 "
             r"\(2 columns\)"
         ),
     ):

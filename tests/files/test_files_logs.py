@@ -319,7 +319,7 @@ def test_several_right_choices_can_be_judged_by_the_chosen_one(tmp_path):
 
 def test_generated_answers_need_a_stated_confidence(tmp_path):
     with pytest.raises(
-        FileError, match=r"holds no probabilities: the task has no choices .*--score COLUMN --percent; the"
+        FileError, match=r"holds no probabilities: the log has no choices .*--score COLUMN --percent; the"
     ):
         read_predictions([log("sums")])
     rows = lines(log("sums"))

@@ -365,8 +365,8 @@ class _OfRows(_OfFiles):
         """Return what to type for each of two labels that may be the event of the scores."""
         event = event_of(labels, self.scores[0] if len(self.scores) == 1 else "")
         orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
-        cases = [(f"if {quoted(order[1])} is the event", ("--labels", ",".join(order))) for order in orders]
-        cases += self.of_predicted(self.rows.paths[0])
+        events = [(f"if {quoted(order[1])} is the event", ("--labels", ",".join(order))) for order in orders]
+        cases = (*events, *self.of_predicted(self.rows.paths[0]))
         return "; ".join(numbered([f"{case}, type: {self.typed(*words)}" for case, words in cases]))
 
     def _for_named_columns(self, columns: Sequence[str], labels: Sequence[str]) -> str | None:

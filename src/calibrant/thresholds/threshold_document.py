@@ -220,7 +220,7 @@ def _plan(side: Threshold, of_side: str) -> Iterator[str]:
     needed, coverage, risk = side.rows_needed, side.coverage_needed, side.risk_needed
     if needed is None or coverage is None or risk is None:
         if side.value is None:
-            what = f"No number of rows can be planned{of_side}"
+            what = f"No number of rows can be planned for a threshold{of_side}"
             yield f"{what}, because no observed error rate is clearly below the bound."
         return
     rows = f"{_rounded_up(needed):,} rows in all"
