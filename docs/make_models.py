@@ -18,6 +18,11 @@ MODELS = {
 QUESTIONS = 800
 
 ANSWERS = "calibrant compare answers.csv --by model --score confidence --outcome correct --on question_id"
+RESULTS = "calibrant compare answers.csv --by model --correct correct --on question_id"
+FORECASTS = (
+    "calibrant compare forecasts.csv --by forecaster --score probability --outcome outcome --on question --sparse"
+)
+FORECAST_QUESTIONS = 300
 BOXES = "calibrant compare boxes.csv --by detector --score confidence --outcome matched --own-outcomes --cluster image"
 
 
@@ -57,15 +62,31 @@ def write_boxes(folder: Path) -> None:
     (folder / "boxes.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_forecasts(folder: Path) -> None:
+    """Write the forecasts of four forecasters, each of some questions; no question has the forecasts of all."""
+    rng = np.random.default_rng(6)
+    known = rng.normal(0, 1.5, FORECAST_QUESTIONS)
+    outcomes = rng.random(FORECAST_QUESTIONS) < expit(known)
+    lines = ["forecaster,question,probability,outcome"]
+    for place, (name, noise) in enumerate((("ada", 0.2), ("bo", 0.7), ("cy", 0.8), ("di", 2.4))):
+        probs = expit(known + rng.normal(0, noise, FORECAST_QUESTIONS)).clip(0.01, 0.99)
+        for question in np.flatnonzero(np.arange(FORECAST_QUESTIONS) % 4 != place):
+            if rng.random() < 0.6:
+                lines.append(f"{name},q{question + 1:03d},{probs[question]:.2f},{int(outcomes[question])}")
+    (folder / "forecasts.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def screens(run: Callable[[str], tuple[str, int]]) -> dict[str, str]:
     """Return the screens of the pages, made in the current folder."""
     here = Path()
-    for write in (write_answers, write_boxes):
+    for write in (write_answers, write_boxes, write_forecasts):
         write(here)
     head = "".join(f"{line}\n" for line in Path("answers.csv").read_text(encoding="utf-8").splitlines()[:3])
     return {
         "models-head.txt": "$ head -3 answers.csv\n" + head,
         "models.txt": run(ANSWERS)[0],
+        "results.txt": run(RESULTS)[0],
+        "sparse.txt": run(FORECASTS)[0],
         "boxes-report.txt": verdict(
             run(
                 "calibrant report boxes.csv --where \"detector = 'yolo-l'\" --cluster image "

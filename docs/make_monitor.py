@@ -71,7 +71,7 @@ def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
     return {
         "monitor-alarm.txt": f"{last[: last.index('  E: evidence')]}$ echo $?\n{status}\n",
         "monitor-channels.txt": part(by_channel, "Groups"),
-        "monitor-promise.txt": sentence(promised, "the promise of the threshold"),
+        "monitor-promise.txt": sentence(promised, "the promised error rate of the threshold"),
     }
 
 

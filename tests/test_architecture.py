@@ -147,7 +147,7 @@ def test_the_files_that_contributing_names_exist() -> None:
 
 def test_evaluate_calls_what_the_data_flow_names() -> None:
     page = ROOT.joinpath("CONTRIBUTING.md").read_text("utf-8")
-    flow = page.partition("The data flow follows from that:\n\n```text\n")[2].partition("```")[0].splitlines()
+    flow = page.partition("pass through these\nsubpackages:\n\n```text\n")[2].partition("```")[0].splitlines()
     assert len(flow) == 8
     lines = [re.split(" {2,}", line.strip()) for line in flow[1:]]
     named = {(package, name) for package, names, _ in lines for name in names.split(", ")}
@@ -439,6 +439,7 @@ LOOKS = {
 # Functions that look at a message of another library, which tells what happened in no other way.
 FOREIGN_TEXT = {
     "files.applied._writing",  # DuckDB
+    "files.engine._about_dates",  # DuckDB
     "files.engine.explain",  # DuckDB
     "files.local.first_line",  # any
     "files.text._wrong_line",  # json
@@ -564,7 +565,7 @@ def test_public_names_are_documented() -> None:
             assert doctest.DocTestParser().get_examples(own.__doc__), name
             for parameter in inspect.signature(own).parameters.values():
                 positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-                arrays = ("probs", "targets", "probs_a", "probs_b", "scores", "correct", "times", "events")
+                arrays = ("probs", "targets", "probs_a", "probs_b", "scores", "correct", "times", "events", "results")
                 assert positional == (parameter.name in arrays) or parameter.name == "n_bins", (name, parameter)
 
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     )
     from calibrant.monitoring import Drift, Monitor
     from calibrant.recalibration import CalibrationMap, Recalibration, prior_shift, read_maps, recalibrate
-    from calibrant.report import Comparison, Report, compare, evaluate
+    from calibrant.report import Comparison, Report, ResultComparison, compare, compare_results, evaluate
     from calibrant.results import (
         ClasswiseCalibration,
         Estimate,
@@ -103,6 +103,7 @@ __all__ = [
     "ReliabilityDiagram",
     "ReliabilityTable",
     "Report",
+    "ResultComparison",
     "RiskCoverageCurve",
     "ScoreDecomposition",
     "SquaredKernelError",
@@ -125,6 +126,7 @@ __all__ = [
     "classwise_calibration_error",
     "classwise_calibration_errors",
     "compare",
+    "compare_results",
     "cutoff_calibration_error",
     "evaluate",
     "expected_calibration_error",
@@ -178,6 +180,7 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "ReliabilityDiagram": "results",
     "ReliabilityTable": "table",
     "Report": "report",
+    "ResultComparison": "report",
     "RiskCoverageCurve": "results",
     "ScoreDecomposition": "results",
     "Threshold": "thresholds",
@@ -188,6 +191,7 @@ _HOMES: Final = dict.fromkeys(__all__, "measures") | {
     "certify_questions": "thresholds",
     "certify_two_sided": "thresholds",
     "compare": "report",
+    "compare_results": "report",
     "evaluate": "report",
     "multicalibration_error": "inference.multicalibration",
     "prior_shift": "recalibration",

@@ -221,7 +221,7 @@ def test_groups_stand_below_the_whole(one_event: Path, tmp_path: Path) -> None:
     assert ("*" in row) == groups[0]["called_out"]
     called = sum(group["called_out"] for group in groups)
     said = " ".join(out.split())
-    assert " p adj.: one test of calibration in the large, the calibration slope and the ECE " in said
+    assert " p adj.: one test that combines calibration in the large, the calibration slope and the ECE " in said
     assert f"* evidence of miscalibration after Holm correction: {called or 'none'} of 3 groups" in said
 
 
@@ -492,7 +492,7 @@ def test_a_condition_on_a_measure_that_is_not_shown_is_wrong_usage(one_event: Pa
     for condition in ("ece.low > 0.1", "groups.any(ece > 0.1)"):
         status, _, err = run(*columns, "--fail-if", condition)
         assert status == 2
-        assert f"--fail-if {condition!r}: --measures leaves ece out; add the measure there" in err
+        assert f"--fail-if {condition!r}: --measures leaves ece out; add the measure to that list" in err
     assert run(*columns, "--fail-if", "test.p_value > 1", "--fail-if", "n < 1", "--fail-if", "ks.low > 1")[0] == 0
 
 

@@ -210,7 +210,7 @@ def test_copies_change_the_verdict_only_without_clusters(tmp_path: Path) -> None
     assert "assume independent rows." in out
     assert err == (
         "calibrant: 'game' identifies units with several rows each; "
-        "if rows of a unit are dependent, pass --cluster game\n"
+        "if the rows of one unit are dependent, pass --cluster game\n"
     )
     status, out, err = run(*given, "--cluster", "game")
     assert (status, err) == (0, "")

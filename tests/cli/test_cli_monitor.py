@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -98,9 +100,76 @@ def test_a_label_is_used_once_and_the_state_stays() -> None:
     before = Path("state.json").read_bytes()
     status, out, err = watch("week1.csv", *COLUMNS, "--label", "2026-W02")
     assert (status, out) == (1, "")
-    assert "pass a new label; for late rows of this slice, pass for example '2026-W02, late'" in " ".join(err.split())
+    said = "pass a new label (--label); for late rows of this slice, pass for example '2026-W02, late'"
+    assert said in " ".join(err.split())
     assert Path("state.json").read_bytes() == before
     assert watch("week1.csv", *COLUMNS, "--label", "2026-W02, late", "--quiet")[0] == 0
+
+
+def test_partitions_are_in_the_labels_and_several_files_have_the_first_and_the_last() -> None:
+    for number in range(4):
+        Path(f"at/day={number}/at.hour=1").mkdir(parents=True)
+        week(number).to_csv(f"at/day={number}/at.hour=1/part-0.csv", index=False)
+    given = (*COLUMNS, "--quiet")
+    labels = []
+    for files, label in (
+        (["at/day=0/at.hour=1/part-0.csv"], "day=0/at.hour=1/part-0"),
+        (["at/day=1/at.hour=1/part-0.csv"], "day=1/at.hour=1/part-0"),
+        (["at/day=2"], "day=2"),
+        (["at/day=3/at.hour=1/"], "day=3/at.hour=1"),
+        (["week5.csv", "week6.csv"], "week5 … week6"),
+        (["week[789].csv"], "week7 … week9"),
+        (["week[4].csv"], "week4"),
+    ):
+        assert watch(*files, *given)[0] in (0, 3)
+        labels.append(label)
+        assert calibrant.Monitor.from_json("state.json").labels == labels
+
+
+@pytest.mark.parametrize("first", ["day", "week", "month"])
+@pytest.mark.parametrize("later", ["day", "week", "month"])
+def test_rows_of_a_period_count_once(first: str, later: str) -> None:
+    given = ("all.csv", *COLUMNS, "--time", "day", "--quiet")
+    watch(*given, "--every", first)
+    before = Path("state.json").read_bytes()
+    status, _, err = watch(*given, "--every", later)
+    said = " ".join(err.split())
+    expected = r"state.json: has a slice '2026-\S+' with days of the period '2026-\S+'; pass --every as for this slice"
+    assert (re.search(expected, said) is not None) == (first != later)
+    assert (status == 1) == (first != later)
+    assert Path("state.json").read_bytes() == before
+    pd.concat(map(week, range(60, 64))).to_csv("later.csv", index=False)  # another year
+    assert watch("later.csv", *given[1:], "--every", later)[0] in (0, 3)
+
+
+def test_a_slice_without_the_groups_of_the_first_one_is_refused() -> None:
+    watch("week0.csv", *COLUMNS, "--by", "ward", "--quiet")
+    before = Path("state.json").read_bytes()
+    for given, said in (
+        ((), "--by: expected the group of each row, as in the first slice, got none; pass groups= (--by)"),
+        (("--time", "day"), "state.json: was begun with --by, which does not work with --time; pass one file for"),
+    ):
+        status, _, err = watch("week1.csv", *COLUMNS, *given)
+        assert (status, said in " ".join(err.split())) == (1, True)
+        assert Path("state.json").read_bytes() == before
+    assert watch("week1.csv", *COLUMNS, "--by", "ward", "--quiet")[0] == 0
+
+
+def test_the_next_command_names_the_file_that_was_written() -> None:
+    for number in range(9):
+        watch(f"week{number}.csv", *COLUMNS, "--quiet")
+    write, command = "Pass --since-onset window.cal", "Next: calibrant recalibrate {} --map new_map.json"
+    out = watch()[1]
+    assert write in out
+    assert command.format("window.cal") in out
+    out = watch("--since-onset", "my drift.cal", "--html", "page.html")[1]
+    for text in (out, Path("page.html").read_text("utf-8").replace("&#39;", "'").replace("&#x27;", "'")):
+        assert command.format("'my drift.cal'") in text
+        assert write not in text
+    Path("map.json").write_text("in use")
+    args = shlex.split(re.search("Next: calibrant (.*)", out)[1])
+    assert run(*args)[0] == 0
+    assert Path("map.json").read_text() == "in use"
 
 
 def test_periods_of_a_column_become_slices_and_known_ones_are_left_out() -> None:
@@ -110,7 +179,7 @@ def test_periods_of_a_column_become_slices_and_known_ones_are_left_out() -> None
     assert found.labels == [f"2026-W{number:02d}" for number in range(2, 12)]
     pd.concat(map(week, range(11))).to_csv("all.csv", index=False)
     _, _, err = watch("all.csv", *COLUMNS, "--time", "day")
-    assert "10 periods are in the state already, up to 2026-W11; they are left out" in " ".join(err.split())
+    assert "10 periods up to 2026-W11 are in the state already and are not added again" in " ".join(err.split())
     assert calibrant.Monitor.from_json("state.json").labels[-1] == "2026-W12"
     assert run("monitor", "days.json", "all.csv", *COLUMNS, "--time", "day", "--every", "day", "--quiet")[0] in (0, 3)
     assert calibrant.Monitor.from_json("days.json").labels[0] == "2026-01-05"
@@ -152,7 +221,7 @@ def test_groups_are_declared_with_rows_or_without() -> None:
     assert calibrant.Monitor.from_json("state.json").groups == ["a", "b"]
     status, _, err = watch("week1.csv", *given, "--groups", "a")
     assert status == 1
-    assert "was begun with other groups than those of --groups (a, b)" in " ".join(err.split())
+    assert "was started with groups (a, b) that differ from --groups" in " ".join(err.split())
     assert run("monitor", "other.json", "a.csv", *given)[0] == 0
     status, _, err = run("monitor", "other.json", "b.csv", *given)
     assert status == 1
@@ -163,7 +232,7 @@ def test_a_file_that_is_added_again_is_noted() -> None:
     watch("week0.csv", *COLUMNS, "--label", "one", "--quiet")
     status, out, _ = watch("week0.csv", *COLUMNS, "--label", "two")
     assert status == 0
-    assert "Caution: the slices one, two have equal rows." in " ".join(out.split())
+    assert "Caution: the slices one, two contain equal rows." in " ".join(out.split())
 
 
 def test_a_period_without_labels_waits() -> None:
@@ -193,9 +262,9 @@ def test_settings_belong_to_the_state() -> None:
     assert numbers("week0.csv", *COLUMNS, *settings)["tolerance_odds"] == 1.2
     assert watch("week1.csv", *COLUMNS, *settings, "--quiet")[0] == 0
     status, _, err = watch("week2.csv", *COLUMNS, "--alpha", "0.05")
-    assert (status, "was begun with --alpha 0.1, not 0.05" in err) == (1, True)
+    assert (status, "was started with --alpha 0.1, not 0.05" in err) == (1, True)
     status, _, err = watch("week2.csv", *COLUMNS, "--tolerance", "0.05")
-    assert (status, "was begun without --tolerance" in err) == (1, True)
+    assert (status, "was started without --tolerance" in err) == (1, True)
 
 
 def test_the_promise_of_a_threshold_is_watched() -> None:
@@ -210,8 +279,9 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
     Path("list.json").write_text("[1]")
     for name, said in (
         ("other.json", "expected a certified threshold"),
-        ("none.json", "No such file"),
-        ("list.json", "is not the JSON of a threshold"),
+        ("none.json", "none.json: no such file; did you mean"),
+        ("0.63", "0.63: no such file; name the JSON file that calibrant threshold --json wrote"),
+        ("list.json", "is not a threshold file of calibrant"),
     ):
         status, _, err = watch("week5.csv", *COLUMNS, "--threshold", name)
         assert (status, said in " ".join(err.split())) == (1, True)
@@ -256,9 +326,9 @@ def test_two_commands_at_once_lose_no_slice() -> None:
         (("state.json", "week0.csv", "--tolerance-odds", "1"), "--tolerance-odds: 1; pass a factor above 1"),
         (("state.json", "week0.csv", "--time", "day", "--by", "ward"), "--by does not work with --time"),
         (("state.json", "week0.csv", "--time", "day", "--label", "x"), "--label does not work with --time"),
-        (("state.json", "--threshold", "t.json"), "--threshold is for a slice; name its file too"),
-        (("state.json", "--alpha", "0.1"), "--alpha is for a slice; name its file too"),
-        (("state.json", "--label", "x"), "--label is for a slice; name its file too"),
+        (("state.json", "--threshold", "t.json"), "--threshold describes a slice; name the file of the slice too"),
+        (("state.json", "--alpha", "0.1"), "--alpha describes a slice; name the file of the slice too"),
+        (("state.json", "--label", "x"), "--label describes a slice; name the file of the slice too"),
         (("state.json", "week0.csv", "--since-onset", "window.csv"), "name a file that ends in .cal"),
         (("state.json", "week0.csv", "--prometheus", "x.txt"), "name a file that ends in .prom"),
     ],

@@ -36,7 +36,7 @@ def test_one_state_has_all_questions() -> None:
         assert status == 3 * (week > 3)
         assert "Refusals, which are not evaluated: 1, in urgent (1)." in err
         assert json.loads(Path("m.json").read_text(encoding="utf-8")) == expected.to_dict() | {"questions": "open"}
-        assert ("New since week3: mood. The evidence about its answers begins there." in " ".join(out.split())) == (
+        assert ("First seen in slice week3: mood. No earlier slice is evidence about it." in " ".join(out.split())) == (
             week >= 3
         )
     assert Path("state.json").read_bytes().decode() == expected.to_json()
@@ -98,22 +98,31 @@ def test_the_thresholds_of_all_questions_are_watched() -> None:
     words = ("--question", "urgent", "--threshold", "all.json")
     assert run("monitor", "one_state.json", "week2.jsonl", *words)[0] == 0
     Path("bad.json").write_text('{"questions": [7]}')
-    for path, said in (("bad.json", "is not the JSON of thresholds"), ("rows.csv", "is not the JSON of a threshold")):
+    for path, said in (
+        ("bad.json", "is not a file with the thresholds of questions"),
+        ("rows.csv", "is not a threshold file of calibrant"),
+    ):
         status, _, err = run("monitor", "s.json", "week2.jsonl", "--question", "urgent", "--threshold", path)
         assert (status, said in err) == (1, True)
     found["questions"] = [each for each in found["questions"] if each["name"] != "urgent"]
     Path("less.json").write_text(json.dumps(found))
     status, _, err = run("monitor", "s.json", "week2.jsonl", "--question", "urgent", "--threshold", "less.json")
-    assert (status, "has no threshold of the question 'urgent'" in err) == (1, True)
+    assert (status, "contains no threshold for the question 'urgent'" in err) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["week1.jsonl", "--time", "day"], "--time needs a column of times, which the log of a decision model has not"),
-        (["week1.jsonl", "--since-onset", "w.cal"], "--since-onset is about one question; name it with --question"),
+        (
+            ["week1.jsonl", "--time", "day"],
+            "--time needs a column of times, which the log of a decision model does not have",
+        ),
+        (
+            ["week1.jsonl", "--since-onset", "w.cal"],
+            "--since-onset works only for one question; name it with --question",
+        ),
         (["week1.jsonl", "--by", "id"], "--by does not work with the log of a decision model"),
-        (["week1.jsonl", "--groups", "a", "--question", "urgent"], "--groups names questions to watch together"),
+        (["week1.jsonl", "--groups", "a", "--question", "urgent"], "--groups names the questions to monitor together"),
         (["rows.csv", "--groups", "a"], "--groups needs --by, the column of the groups"),
     ],
 )

@@ -237,9 +237,15 @@ def test_all_lists_every_measure() -> None:
         (("--svg", "no/a.svg"), "for --svg: 'no/a.svg'; the folder 'no' does not exist; make the folder first"),
         (("--date", "today"), "--date sets the date of the HTML page; pass --html too"),
         (("--pdf", "a.ps"), "for --pdf: 'a.ps'; name a file that ends in .pdf, such as report.pdf"),
-        (("--dpi", "200"), "--dpi works only with --png, because it is the resolution of a PNG file; pass --png too"),
-        (("--dpi", "300", "--svg", "a.svg"), "because --svg writes lines, which have no resolution; pass --png too"),
-        (("--dpi", "300", "--pdf", "a.pdf"), "because --pdf writes lines, which have no resolution; pass --png too"),
+        (("--dpi", "200"), "--dpi works only with --png, because it sets the resolution of a PNG file; pass --png too"),
+        (
+            ("--dpi", "300", "--svg", "a.svg"),
+            "because --svg writes a vector image, which has no resolution; pass --png too",
+        ),
+        (
+            ("--dpi", "300", "--pdf", "a.pdf"),
+            "because --pdf writes a vector image, which has no resolution; pass --png too",
+        ),
         (("--dpi", "0", "--png", "a.png"), "for --dpi: 0; pass a number from 30 to 1200"),
         (("--dpi", "5000", "--png", "a.png"), "for --dpi: 5000; pass a number from 30 to 1200"),
         (("--title", "x"), "--title sets the title of the HTML page; pass --html too"),
@@ -387,7 +393,7 @@ def test_without_a_screen_the_page_is_named(
         monkeypatch.setenv(name, value)
     problem = output.open_page("a.html")
     assert len(opened) == shown
-    named = "--open: no browser can be opened here; open this page yourself: a.html"
+    named = "--open: no browser was found; open this page yourself: a.html"
     assert problem == ("" if shown else named)
 
 
@@ -396,7 +402,7 @@ def test_a_browser_that_fails_is_no_error(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("webbrowser.open", lambda _: False)
     status, out, err = run(*REPORT, "--html", "a.html", "--open", "--quiet")
     assert (status, out) == (0, "")
-    assert err == "calibrant: --open: no browser can be opened here; open this page yourself: a.html\n"
+    assert err == "calibrant: --open: no browser was found; open this page yourself: a.html\n"
 
 
 @posix
@@ -479,3 +485,19 @@ def test_a_date_reaches_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_terminal_shows_the_same_with_other_outputs() -> None:
     assert run(*COMPARE)[1] == run(*COMPARE, "--markdown", "a.md", "--svg", "a.svg")[1]
+
+
+def test_files_of_one_name_are_named_by_the_folders_that_differ() -> None:
+    games = Path("games.csv").read_text()
+    for folder in ("runs/old", "runs/new"):
+        Path(folder).mkdir(parents=True)
+        Path(folder, "games.csv").write_text(games)
+    command = ("compare", "--score", "win", "--outcome", "won", "--html", "page.html")
+    for paths, title, files in (
+        (["runs/old/games.csv", "runs/new/games.csv"], "old/games.csv … new/games.csv", "old/games.csv, new/games.csv"),
+        (["games.csv", "runs/new/games.csv"], "games.csv … new/games.csv", "games.csv, new/games.csv"),
+    ):
+        assert run(*command, *paths)[0] == 0
+        page = Path("page.html").read_text()
+        assert f"<h1>{title} (2 files)</h1>" in page
+        assert f"<dt>files</dt><dd>{files}</dd>" in page

@@ -126,7 +126,7 @@ def test_a_contradicted_assumption_writes_no_map_unless_asked() -> None:
     )
     status, _, said = run("recalibrate", "new.csv", *options)
     assert status == 3
-    assert "the map is not written, because the scores contradict its assumption; --anyway writes it" in said
+    assert "the map is not written, because the scores contradict its assumption; to write it, pass --anyway" in said
     assert not Path("m.json").exists()
     assert run("recalibrate", "new.csv", *options, "--anyway")[0] == 3
     assert CalibrationMap.read("m.json").assumed

@@ -108,10 +108,10 @@ def test_columns_that_are_named_are_read_as_columns(log: str) -> None:
     [
         (["--by", "id"], 2, "--by does not work with the log of a decision model"),
         (["--logits"], 2, "--logits does not work with the log of a decision model"),
-        (["--fail-if", "ece > 0.1"], 2, "--fail-if is about one question; name it with --question"),
-        (["--tolerance", "0.1"], 2, "--tolerance is about one question; name it with --question"),
+        (["--fail-if", "ece > 0.1"], 2, "--fail-if works only for one question; name it with --question"),
+        (["--tolerance", "0.1"], 2, "--tolerance works only for one question; name it with --question"),
         (["--question", "tem"], 1, "has no question 'tem' with a labelled answer; did you mean 'team'?"),
-        (["--on", "key"], 2, "--on names the ids in the file of --truth; pass --truth too"),
+        (["--on", "key"], 2, "--on names the column of ids in the file of --truth; pass --truth too"),
         (
             ["--question", "team", "--probs", "a"],
             1,
@@ -161,7 +161,9 @@ def test_threshold_certifies_every_question_and_writes_gates(log: str) -> None:
     del expected["generatedAt"]
     assert gates == expected
     without = [name for name in found if found.gate(name) is None]
-    assert ("leaves out the questions without a certified gate: " + ", ".join(without) in err) == bool(without)
+    assert ("does not contain the questions without a certified threshold: " + ", ".join(without) in err) == bool(
+        without
+    )
     whole = json.loads(Path("all.json").read_text(encoding="utf-8"))
     assert whole["questions"] == json.loads(json.dumps(found.to_dict()["questions"]))
     assert "observed gate" not in out
@@ -186,7 +188,7 @@ def test_threshold_of_one_question_counts_its_refusals() -> None:
 def test_threshold_without_a_gate_writes_none_and_says_so(log: str) -> None:
     status, _, err = run("threshold", log, "--max-risk", "0.001", "--gates", "gates.json")
     assert status == 4
-    assert "gates.json is not written, because no gate is certified" in err
+    assert "gates.json is not written, because no threshold is certified" in err
     assert not Path("gates.json").exists()
 
 
@@ -205,10 +207,13 @@ def test_threshold_certifies_groups_of_rows() -> None:
     ("options", "message"),
     [
         (["--per-class"], "--per-class does not work with the log of a decision model"),
-        (["--yes-risk", "0.1", "--no-risk", "0.1"], "--yes-risk is about one question"),
+        (["--yes-risk", "0.1", "--no-risk", "0.1"], "--yes-risk works only for one question"),
         (["--method", "betting"], "--method betting does not work with the log"),
         (["--cost-of-error", "5", "--cost-of-referral", "1"], "--cost-of-error does not work with the log"),
-        (["--gates", "g.json", "--question", "urgent"], "--gates is about all questions; leave --question out"),
+        (
+            ["--gates", "g.json", "--question", "urgent"],
+            "--gates writes the thresholds of all questions; leave --question out",
+        ),
         (["--by", "a", "--by", "b"], "--by does not work with the log"),
     ],
 )
@@ -241,7 +246,7 @@ def test_stated_confidences_are_used_on_request(log: str) -> None:
     status, _, err = run("report", "some.jsonl", "--stated")
     assert status == 1
     assert (
-        "some.jsonl: has none in row 4, and --stated needs a confidence between 0 and 1 in every answer to 'team'"
+        "some.jsonl: has none in row 4, but --stated needs a confidence between 0 and 1 in every answer to 'team'"
         in err
     )
 

@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -89,8 +91,10 @@ def test_a_proven_map_is_written_in_every_form() -> None:
 def test_a_map_without_proof_is_not_written() -> None:
     status, out, err = recalibrated("--map", "m.json", "--sql", "m.sql", outcome="fine")
     assert status == 3
-    assert "No change of the scores is supported" in out
-    assert err.count("the map is not written, because its gain is not proven; --anyway writes it") == 1
+    assert "No map is clearly better than the unchanged scores" in out
+    assert (
+        err.count("the map is not written, because there is no evidence that it helps; to write it, pass --anyway") == 1
+    )
     assert not os.path.exists("m.json")
     assert not os.path.exists("m.sql")
     status, _, err = recalibrated("--map", "m.json", "--method", "histogram", "--anyway", outcome="fine")
@@ -123,7 +127,10 @@ def test_a_sketch_is_recalibrated_too() -> None:
         (("--method", "spline"), "method: expected one of auto, identity"),
         (("--map", "m.txt"), "name a file that ends in .json"),
         (("--onnx", "m.json"), "name a file that ends in .onnx"),
-        (("--anyway",), "--anyway writes a map that is not proven; name it with --map"),
+        (
+            ("--anyway",),
+            "--anyway writes the map even without evidence that it helps; pass --map too, such as --map map.json",
+        ),
         (("--by", "sites"), "has no column 'sites'"),
         (("--notion", "classwise"), "classwise"),
         (("--level", "95"), "pass a share from 0.5 to below 1"),
@@ -218,12 +225,77 @@ def test_log_odds_are_mapped(stored: str) -> None:
     apply = ("apply", stored, "logits.csv", "--score", "z", "--output", "out.csv")
     status, _, err = run(*apply)
     assert (status, os.path.exists("out.csv")) == (1, False)
-    assert "or pass --logits if the scores are log-odds" in " ".join(err.split())
+    assert "pass --percent if the scores are percentages, or --logits if they are log-odds" in " ".join(err.split())
     assert run(*apply, "--logits") == (0, "", "calibrant: wrote out.csv (1,200 rows)\n")
     np.testing.assert_allclose(pd.read_csv("out.csv")["calibrated"], fitted()(risk), rtol=1e-12)
     Path("logits.csv").write_text("z\n1\nnan\n")
     status, _, err = run(*apply, "--logits")
     assert (status, "give every row a score" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("write", "options"),
+    [
+        (lambda p: f"{100 * p:.2f}", ()),
+        (lambda p: f"{100 * p:.2f}%", ()),
+        (lambda p: f'"{100 * p:.2f} %"'.replace(".", ","), ("--decimal-comma",)),
+    ],
+)
+def test_percentages_are_mapped_as_recalibrate_reads_them(stored: str, write: Any, options: tuple[str, ...]) -> None:
+    risk = pd.read_csv("new.csv")["risk"]
+    lines = [f"{k},{write(p)}" for k, p in enumerate(risk)]
+    Path("percent.csv").write_text("\n".join(["id,z", *lines]) + "\n")
+    given = ("apply", stored, "percent.csv", "--score", "z", "--output", "out.csv")
+    assert run(*given)[0] == 1
+    assert run(*given, "--percent", *options) == (0, "", "calibrant: wrote out.csv (1,200 rows)\n")
+    np.testing.assert_allclose(pd.read_csv("out.csv")["calibrated"], fitted()(risk), rtol=1e-12)
+    if options:
+        status, _, err = run(*given, "--percent")
+        assert (status, "pass --decimal-comma if the comma is a decimal point" in " ".join(err.split())) == (1, True)
+        Path("percent.csv").write_text("id,z\n1,1.234 %\n")
+        status, _, err = run(*given, "--percent", *options)
+        said = "'1.234 %' has a decimal point; leave --decimal-comma out"
+        assert (status, said in " ".join(err.split())) == (1, True)
+
+
+@pytest.mark.parametrize("number", [4.5, "4.5"])
+def test_percentages_of_types_and_wrong_ones(stored: str, number: object) -> None:
+    def saved(*values: object) -> tuple[str, ...]:
+        pd.DataFrame({"z": values}).to_parquet("in.parquet")
+        return "apply", stored, "in.parquet", "--score", "z", "--percent", "--output", "out.csv"
+
+    kind = type(number)
+    assert run(*saved(number, kind(20)), "--quiet") == (0, "", "")
+    np.testing.assert_allclose(pd.read_csv("out.csv")["calibrated"], fitted()([0.045, 0.2]), rtol=1e-12)
+    for values, said in (
+        ((kind(0.2), kind(0.9)), "no value of z exceeds 1, so the values look like fractions; leave --percent out"),
+        ((number, kind(101)), "row 2, column 'z': "),
+        ((number, None), "column 'z' holds no number in row 2, not a score"),
+    ):
+        status, _, err = run(*saved(*values))
+        assert (status, said in " ".join(err.split())) == (1, True), err
+        assert len(pd.read_csv("out.csv")) == 2  # the file before is kept
+    status, _, err = run(*saved(number), "--logits")
+    assert (status, "--logits and --percent exclude each other" in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize("given", ["days", "days/*", "days/day=*/*.csv"])
+def test_one_file_is_mapped_at_a_time(stored: str, given: str) -> None:
+    for day in "12":
+        Path(f"days/day={day}").mkdir(parents=True)
+        Path(f"days/day={day}/a.csv").write_bytes(Path("new.csv").read_bytes())
+    status, _, err = run("apply", stored, given, "--score", "risk", "--output", "out.csv")
+    said = f"{given}: stands for 2 files, but one file is written; name one file at a time, such as days/day=1/a.csv"
+    assert (status, said in " ".join(err.split())) == (1, True)
+
+
+def test_the_remedy_for_a_name_that_is_taken_works(stored: str) -> None:
+    given = ("apply", stored, "--score", "risk")
+    assert run(*given, "new.csv", "--output", "out.csv")[0] == 0
+    _, _, err = run(*given, "out.csv", "--output", "twice.csv")
+    name = re.search("such as --name (.*)", " ".join(err.split()))[1]
+    assert run(*given, "out.csv", "--output", "twice.csv", "--name", name)[0] == 0
+    assert run(*given, "twice.csv", "--output", "third.csv", "--name", name)[2].rstrip().endswith("--name calibrated_3")
 
 
 def test_a_failed_run_keeps_the_old_file(stored: str) -> None:
@@ -377,10 +449,10 @@ def test_drift_and_a_map_without_proof_are_said(stored: str) -> None:
     pd.DataFrame({"risk": np.linspace(0, 1, 2_000) ** 4}).to_csv("other.csv", index=False)
     status, _, err = run("apply", stored, "other.csv", "--score", "risk", "--output", "out.csv")
     assert status == 0
-    assert "the scores differ from those that the map was fitted to" in err
+    assert "the distribution of the scores differs from the scores that the map was fitted to" in err
     recalibrated("--map", "m.json", "--method", "histogram", "--anyway", "--quiet", outcome="fine")
     _, _, err = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "out.csv")
-    assert "m.json: the gain of this map is not proven" in err
+    assert "m.json: there was no evidence that this map improves the scores" in err
 
 
 # ---------------------------------------------------------------- classes, labels, groups
@@ -483,7 +555,7 @@ def test_labels_without_proof_remain_or_are_written_anyway(pets: pd.DataFrame) -
     command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)
     status, out, err = run(*command, "--method", "cox", "--map", "m.json")
     assert (status, os.path.exists("m.json")) == (3, False)
-    assert "No evidence that recalibration lowers the loss of any of the labels" in " ".join(out.split())
+    assert "No evidence that recalibration lowers the loss of any label" in " ".join(out.split())
     assert "the map is not written" in err
     assert run(*command, "--method", "cox", "--map", "m.json", "--anyway", "--quiet")[0] == 3
     fitted = CalibrationMap.read("m.json")
@@ -496,9 +568,9 @@ def test_labels_without_proof_remain_or_are_written_anyway(pets: pd.DataFrame) -
 def test_groups_are_evaluated_after_the_common_map() -> None:
     status, out, _ = pets_fixed("--by", "shop", "--markdown", "m.md", "--html", "m.html", "--json", "r.json")
     assert status == 0
-    assert "Groups, after the map of all rows" in out
-    assert "Groups, after the map of all rows" in Path("m.md").read_text()
-    assert "Groups, after the map of all rows" in Path("m.html").read_text()
+    assert "Groups after recalibration, with the map of all rows" in out
+    assert "Groups after recalibration, with the map of all rows" in Path("m.md").read_text()
+    assert "Groups after recalibration, with the map of all rows" in Path("m.html").read_text()
     groups = json.loads(Path("r.json").read_text())["by_group"]["groups"]
     assert sorted(group["name"] for group in groups) == ["0", "1", "2"]
     command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)

@@ -342,7 +342,7 @@ def test_spark_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("--engine spark --notion multilabel", "--notion multilabel is not available with --engine spark; report on"),
         (
             "--engine spark --exact",
-            "--exact keeps the rows in this process, but --engine spark does not; pass only one of the two options",
+            "--exact keeps the rows in this process, but Spark does not; pass only one of --exact and --engine spark",
         ),
         ("--master local[2]", "--master works only with --engine spark; pass --engine spark too"),
         ("--engine dask", "'dask' is not one of 'embedded', 'spark'"),

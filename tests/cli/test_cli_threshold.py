@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ def test_it_prints_one_sentence_first_and_writes_every_form() -> None:
     assert f"Automate the {100 * t.coverage:.3g} % of cases with score at least {t.rounded:.15g}: their error" in text
     assert f"error rate is at most 10 %, with 95 % confidence; observed {100 * t.risk:.3g} %." in text
     assert 'An error is a case in which "correct = 1" is false.' in text
-    assert "2 of 2 groups have a threshold of their own" in text
-    assert "Net benefit" in text
+    assert "2 of 2 groups have a certified threshold" in text
+    assert "net benefit" in text
     numbers = json.loads(Path("t.json").read_text())
     assert (numbers["value"], numbers["coverage"], numbers["max_risk"]) == (t.value, t.coverage, 0.1)
     assert [part["name"] for part in numbers["by_group"]] == ["a", "b"]
@@ -80,7 +81,7 @@ def test_no_threshold_is_a_result_with_status_4() -> None:
         assert (status, "Traceback" in err) == (4, False)
         if not outputs:
             assert "No threshold is certified to have an error rate of at most 5 %" in " ".join(out.split())
-            assert "How many rows would help is not known" in " ".join(out.split())
+            assert "No number of rows can be planned for a threshold" in " ".join(out.split())
     assert "No threshold is certified" in Path("t.html").read_text()
     assert run("threshold", "answers.csv", "--score", "confidence", "--outcome", "hard", "--by", "model")[0] == 4
 
@@ -112,7 +113,7 @@ def test_a_sketch_is_certified_and_its_threshold_is_that_of_the_table() -> None:
     assert of_sketch["n_automatic"] == acted.sum()
     assert of_sketch["clusters"]["clusters"] == "more than 256"
     status, _, err = run("threshold", "answers.cal", "--max-risk", "0.1", "--method", "betting")
-    assert (status, "a sketch contains no clusters but sums of several" in " ".join(err.split())) == (1, True)
+    assert (status, "a sketch pools the clusters" in " ".join(err.split())) == (1, True)
 
 
 def test_clusters_weights_and_filters_reach_the_function() -> None:
@@ -145,7 +146,7 @@ def test_classes_are_certified_by_their_confidence() -> None:
     assert "of cases with confidence at least 0." in " ".join(out.split())
     status, out, _ = run(*given, "0.3")
     assert "Automate every case: the error rate is at most 30 %" in " ".join(out.split())
-    assert "3 of 3 predicted classes have a threshold of their own" in " ".join(out.split())
+    assert "3 of 3 predicted classes have a certified threshold" in " ".join(out.split())
     assert re.findall(r"^  ([xyz]) ", out, re.MULTILINE) == ["x", "y", "z"]
 
 
@@ -177,3 +178,25 @@ def test_wrong_use_is_said_before_a_file_is_opened(options: tuple[str, ...], sai
     status, out, err = run("threshold", "none.csv", *options)
     assert (status, out) == (2, "")
     assert said in " ".join(err.split())
+
+
+@pytest.mark.parametrize("wrong", ["--yes-risk", "--no-risk"])
+def test_an_invalid_risk_is_not_a_missing_one(wrong: str) -> None:
+    given = {"--yes-risk": "5%", "--no-risk": "5%", wrong: "40"}
+    status, _, err = run("threshold", "none.csv", *chain(*given.items()))
+    said = " ".join(err.split())
+    assert (status, f"Invalid value for {wrong}: 40" in said, "belong together" in said) == (2, True, False)
+
+
+def test_rare_events_lead_to_decisions_at_low_scores() -> None:
+    """No error rate of "yes" is below the bound, and "no" is what can be decided."""
+    rng = np.random.default_rng(5)
+    p = rng.beta(1, 5, 3_000).round(4)
+    pd.DataFrame({"p": p, "y": (rng.random(3_000) < p).astype(int), "fine": 1}).to_csv("rare.csv", index=False)
+    said = "To decide about low scores, which most non-events have, pass --yes-risk and --no-risk"
+    given = ("threshold", "rare.csv", "--score", "p", "--outcome")
+    status, out, _ = run(*given, "y")
+    assert (status, said in " ".join(out.split())) == (4, True)
+    status, out, _ = run(*given, "y", "--yes-risk", "0.05", "--no-risk", "0.05")
+    assert (status, said in " ".join(out.split())) == (0, False)
+    assert 'No number of rows can be planned for a threshold of "yes"' in " ".join(out.split())

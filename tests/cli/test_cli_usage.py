@@ -307,15 +307,19 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ),
         (
             "compare a.csv b.csv --scores x,y --on id",
-            "--scores is for models in one file, but --on is for separate files",
+            "--scores names models in one file, but --on is for separate files",
         ),
         (
             "compare a.csv b.csv --scores x,y --paired",
-            "--scores is for models in one file, but --paired is for separate files",
+            "--scores names models in one file, but --paired is for separate files",
+        ),
+        (
+            "compare a.csv --scores x,y --baseline old.json",
+            "but --baseline is for separate files; pass only one of the two, and name the baseline first in --scores",
         ),
         (
             "compare a.npy --scores x,y --targets y.npy",
-            "--scores is for models in one file, but --targets is for separate files",
+            "--scores names models in one file, but --targets is for separate files",
         ),
         ("report a.csv --by-values", "--by-values works only with --by; pass --by too"),
         (
@@ -335,7 +339,10 @@ def test_the_commands_are_listed_in_the_order_of_their_use() -> None:
         ("report a.csv --outcmoe y", "No such option '--outcmoe'; did you mean '--outcome'?"),
         ("report a.csv -score x", "No such option '-score'; did you mean '--score'?"),
         ("report a.csv -s x", "No such option '-s'; did you mean '--score' or '--sheet' or '--stated'?"),
-        ("report a.csv --xyz", "No such option '--xyz'; 'calibrant report --help' lists them"),
+        ("report a.csv --xyz", "No such option '--xyz'; 'calibrant report --help-all' lists them"),
+        ("floor --xyz", "No such option '--xyz'; 'calibrant floor --help' lists them"),
+        ("threshold a.csv --max-error 5%", "No such option '--max-error'; did you mean '--max-risk'?"),
+        ("report a.csv --metrics ece", "No such option '--metrics'; did you mean '--measures'?"),
         ("completion tcsh", "'tcsh' is not one of 'bash', 'zsh', 'fish'."),
         ("report a.csv --labels yes", "'yes'; name two labels or more, each once, such as no,yes or 1-10"),
         ("report a.csv --labels a,b,a", "'a,b,a'; name two labels or more, each once"),
@@ -378,8 +385,9 @@ def test_several_usual_names_are_all_listed_with_their_commands() -> None:
     path = table("a.csv", score=SCORES, prob=SCORES, outcome=WON)
     said = refused("report", path)
     words = [
-        f"if '{name}' is the probability of 'outcome', type: calibrant report a.csv --score {name} --outcome outcome"
-        for name in ("score", "prob")
+        f"({place}) if '{name}' is the probability of 'outcome', type: calibrant report a.csv --score {name} "
+        "--outcome outcome"
+        for place, name in enumerate(("score", "prob"), 1)
     ]
     assert said.endswith("; ".join(words))
     for line in re.findall(r"type: calibrant ([^;]+)", said):
@@ -551,8 +559,16 @@ def test_decimal_commas_are_told_of() -> None:
         )
         assert refused("report", write(name, text)) == f"{name}: {told} {name} --decimal-comma"
         assert mended("report", name)["n"] == 1
-    remedy = "; separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
+    remedy = (
+        "; rename the file to c.tsv, or separate columns with commas or semicolons in a .csv file, and with tabs in "
+    )
+    remedy += "a .tsv file"
     assert refused("report", write("c.csv", "outcome\tscore\n1\t,5\n")).endswith(remedy)
+    for name, right, between in (("d.csv", "d.tsv", "\t"), ("e.tsv", "e.csv", ","), ("f.tsv", "f.csv", ";")):
+        said = refused("report", write(name, f"outcome{between}score\n1{between}0.5\n"))
+        assert f"; rename the file to {right}, or separate columns with" in said
+        Path(name).rename(right)
+        assert run("report", right, *FAST)[0] == 0
 
 
 # ---------------------------------------------------------------- labels that are not 0 to C - 1
@@ -589,7 +605,9 @@ def test_integers_beside_columns_that_name_the_classes(first: int, option: str) 
         said = refused("report", path, "--labels", "cat,dog,eel")
         assert said.endswith("type: calibrant report a.csv --labels 0-2")
     path = table("c.csv", p_cat=rows[:, 0], p_dog=rows[:, 1], p_eel=rows[:, 2], target=target + 7)
-    assert refused("report", path).endswith("got '7'; pass --labels with the spelling of the file, or correct the row")
+    assert refused("report", path).endswith(
+        "got '7'; pass --labels if the file spells the labels differently, or correct the row"
+    )
 
 
 @pytest.mark.covering
@@ -619,7 +637,7 @@ def test_labels_of_one_event(labels: list[object], words: str, ending: str) -> N
     plain = json.loads(run("report", table("b.csv", score=SCORES, outcome=WON), *FAST, "--json", "-")[1])
     line = re.search(re.escape(words) + r"[^;]*", said)[0].rpartition("type: calibrant ")[2]
     assert json.loads(run(*shlex.split(line), *FAST, "--json", "-")[1])["estimates"] == plain["estimates"]
-    assert ("; if '" in said.replace(words, "")) == (labels[0] in (1, "B"))  # these two do not say which is the event
+    assert ("; (2) if '" in said) == (labels[0] in (1, "B"))  # these two do not say which is the event
 
 
 def test_truth_values_need_no_option() -> None:
@@ -855,7 +873,7 @@ QUOTED = {
     "a label that was not used": "monitor state.json plain.csv --score p --outcome won",
     "as in the first slice": "monitor state.json a.npz",
     "the declared groups": "monitor state.json other_teams.csv --by team",
-    "or begin a new state": "monitor state.json teams.csv --alpha 0.05",
+    "or start a new state": "monitor state.json teams.csv --alpha 0.05",
     "whole numbers, or max_weight": "monitor new.json weighted.csv --weight weight",
     "a certified threshold with a value": "monitor new.json teams.csv --threshold other.json",
     "a threshold at an edge of the grid": "monitor new.json narrow.cal --threshold within.json",

@@ -13,7 +13,7 @@ import pytest
 
 import calibrant
 from calibrant import inference
-from calibrant.errors import CalibrantError
+from calibrant.errors import CalibrantError, meant
 
 P = np.random.default_rng(0).random(60)
 Y = (np.random.default_rng(1).random(60) < P).astype(int)
@@ -130,3 +130,10 @@ def test_an_error_of_the_command_lists_names_once(line: str, tmp_path: Path, mon
         if "WRONG" in line:
             assert done.exit_code in (1, 2), (line, done.output)
         assert_no_list_twice(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("name", "proposed"), [("new", ""), ("nn", "did you mean 'n'?"), ("ecee", "did you mean 'ece'?")]
+)
+def test_a_name_of_one_letter_is_meant_by_a_short_name_alone(name: str, proposed: str) -> None:
+    assert meant(name, ["n", "ece"]) == proposed

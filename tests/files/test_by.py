@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_many_numbers_become_five_groups_of_about_equal_size(kind: str, tmp_path
     found = groups_of(path, "age")
     assert found == {f"{low} to {high}": n for (low, high), n in naive(AGES).items()}
     described = read_predictions([path], by=("age",)).described()
-    assert "groups: age (5 groups of about equal size; with --by-values, each number is a group)" in described
+    assert "groups: age (5 groups of about equal size; to make each number a group, pass --by-values)" in described
     names, counts = np.unique(AGES, return_counts=True)
     values = groups_of(path, "age", by_values=True)
     assert values == dict(zip(map(str, names), counts.tolist(), strict=True))
@@ -195,7 +196,7 @@ def test_names_that_hold_the_separator_stay_apart() -> None:
         ),
         ("[age]", "--by '[age]' does not give one value for each row"),
         ("month(dat)", "--by 'month(dat)': there is no column 'dat'; did you mean 'date'?"),
-        ("month(site)", "--by 'month(site)': invalid timestamp field format: \"a\""),
+        ("month(site)", "--by 'month(site)': 'a' is not a date or a time, such as 2026-11-30"),
         ("sit", "has no column 'sit' (--by); did you mean 'site'?"),
         ("age); DROP TABLE x; --", "--by 'age); DROP TABLE x; --'"),
     ],
@@ -206,6 +207,41 @@ def test_what_cannot_name_groups_is_refused(by: str, said: str, kind: str, tmp_p
     status, _, err = run("report", write(tmp_path / f"a.{kind}", columns), "--by", by)
     assert status == 1
     assert said in err, err
+
+
+@pytest.mark.parametrize(
+    ("by", "dates", "proposed", "groups"),
+    [
+        ("month(date)", ["31.01.2025", "01.02.2025"], ["month(strptime(date, '%d.%m.%Y'))"], 2),
+        ("week(date)", ["31.01.25", "01.02.25"], ["week(strptime(date, '%d.%m.%y'))"], 1),
+        ("quarter(date)", ["2025-01-31", "2025-04-01"], ["quarter(CAST(date AS DATE))"], 2),
+        ("month(date)", ["01/31/2025 08:15", "02/01/2025 09:00"], ["month(strptime(date, '%m/%d/%Y %H:%M'))"], 2),
+        (
+            "month(date)",
+            ["01/02/2025", "01/03/2025"],
+            ["month(strptime(date, '%d/%m/%Y'))", "month(strptime(date, '%m/%d/%Y'))"],
+            2,
+        ),
+        ("month(date)", ["January", "May"], [], 0),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_dates_in_texts_are_read_as_proposed(
+    by: str, dates: list[str], proposed: list[str], groups: int, kind: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / f"a.{kind}", {"score": [0.2, 0.7] * 20, "outcome": [0, 1] * 20, "date": dates * 20})
+    status, _, err = run("report", path, "--by", by)
+    is_typed = kind == "csv" and dates[0].startswith("2025-")  # DuckDB reads ISO dates in a CSV itself
+    assert status == (0 if is_typed else 1)
+    if is_typed:
+        return
+    if not proposed:
+        assert "the columns are score, outcome, date" in err
+        return
+    typed = " or ".join(f'--by "{sql}"' for sql in proposed)
+    assert err.rstrip().endswith(f"to read these texts as dates, pass {typed}")
+    status, out, _ = run("report", path, *shlex.split(typed.partition(" or ")[0]), "--json", "-")
+    assert (status, len(json.loads(out)["groups"])) == (0, groups)
 
 
 def test_a_column_of_an_archive_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -101,6 +101,36 @@ def test_rows_are_matched_by_a_key_in_any_order_and_kind() -> None:
     assert "models: score in old.csv, score in new.parquet, targets: outcome, keys: id" in out
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("rows", [SHUFFLED, SHUFFLED[:400]])
+def test_the_column_that_matches_rows_is_proposed(kind: str, rows: Any) -> None:
+    columns = {"row": np.arange(N), "score": P, "game": IDS, "outcome": Y, "site": SITES}
+    write(f"old.{kind}", columns)
+    write(f"new.{kind}", {**columns, "score": Q}, rows)
+    if len(rows) == N:
+        write(f"new.{kind}", {**{name: each[rows] for name, each in columns.items()}, "row": np.arange(N)})
+    status, _, err = run(f"old.{kind}", f"new.{kind}")
+    proposed = re.search(r"name the column that identifies each row, such as --on (\w+)", err)
+    assert status == 1
+    assert proposed is not None
+    status, _, err = run(f"old.{kind}", f"new.{kind}", "--on", proposed[1])
+    assert (status, err) == (0, "")
+
+
+def test_without_a_column_that_matches_rows_none_is_proposed() -> None:
+    write("old.csv", {"score": P, "outcome": Y, "site": SITES})
+    write("new.csv", {"score": Q, "outcome": 1 - Y, "site": SITES})
+    _, _, err = run("old.csv", "new.csv")
+    assert "name the column that identifies each row with --on;" in err
+
+
+def test_a_file_is_one_model() -> None:
+    write("old.csv", OLD)
+    for options in ((), ("--on", "id")):
+        status, _, err = run("old.csv", "old.csv", *options)
+        assert (status, "'old.csv' is named as two models; name each file once" in err) == (2, True)
+
+
 def test_rows_are_matched_by_several_keys() -> None:
     halves = {"patient": np.arange(N) // 2, "visit": np.arange(N) % 2}
     write("old.parquet", {**OLD, **halves})
@@ -279,7 +309,7 @@ def test_groups_of_sketches_are_compared_where_all_have_them() -> None:
             "--on matches rows, but a sketch contains no rows; leave",
         ),
         (
-            ("last.cal", "last.cal", "--weight", "w"),
+            ("last.cal", "other.cal", "--weight", "w"),
             2,
             "--weight has no effect on a sketch, because a sketch contains no rows",
         ),
@@ -292,7 +322,8 @@ def test_what_cannot_be_compared_with_a_sketch_is_refused(arguments: Any, status
     write("bad.csv", {**NEW, "score": Q + 1})
     sketch = CalibrationSketch()
     sketch.update(P, Y)
-    Path("last.cal").write_bytes(sketch.to_bytes())
+    for name in ("last.cal", "other.cal"):
+        Path(name).write_bytes(sketch.to_bytes())
     Path("report.json").write_text(calibrant.evaluate(P, Y, level=None).to_json())
     found, out, err = run(*arguments)
     assert (found, out) == (status, "")
@@ -463,7 +494,7 @@ def test_rows_are_always_paired() -> None:
     status, out, err = run("old.csv", "new.csv", "--paired")
     assert (status, out) == (2, "")
     assert (
-        "--paired is only for .cal files, because rows are always compared in pairs; leave the option out"
+        "--paired is only for .cal files, because the rows of other files are always paired; leave the option out"
         in " ".join(err.split())
     )
 

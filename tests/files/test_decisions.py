@@ -305,7 +305,7 @@ def test_unnamed_answers_have_the_name_of_their_place() -> None:
 
 def test_a_text_stands_for_true_if_the_caller_says_so() -> None:
     rows = [{"answers": {"a": {"noul": 0.5}}, "labels": {"a": label}} for label in ("yes", "no", "yes")]
-    with pytest.raises(InputError, match=r"not true or false.*pass yes='yes' if this text stands for true"):
+    with pytest.raises(InputError, match=r"not true or false.*pass yes='yes' if this text means true"):
         calibrant.read_decisions(rows)
     assert calibrant.read_decisions(rows, yes="yes")["a"].targets.tolist() == [1, 0, 1]
 
@@ -317,7 +317,7 @@ def answered(answer: Any, label: Any = "x") -> dict[str, Any]:
 NESTED: Any = json.loads("[" * 500 + "]" * 500)
 FAULTS: dict[str, tuple[list[Any], str]] = {
     "no rows": ([], "the log contains no rows"),
-    "no answers": ([{"id": 1}], "in row 1, got the row contains no answers"),
+    "no answers": ([{"id": 1}], "got an error in row 1: the row contains no answers"),
     "no probabilities": ([answered({"choice": "x"})], "the answer to 'a' has no probabilities"),
     "nested": ([answered(NESTED)], "the answer to 'a' is not an object"),
     "unknown type": ([answered({"type": "rank", "noul": 0.5})], "unknown type 'rank'"),
@@ -332,7 +332,7 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
     "a list as label": ([answered({"probabilities": {"x": 0.5, "y": 0.5}}, ["x"])], "which is not an option"),
     "kinds": (
         [answered({"noul": 0.5}, True), answered({"probabilities": {"x": 0.5, "y": 0.5}})],
-        "in row 2, got the answer to 'a' is a choice, but in rows before a predicate",
+        "got an error in row 2: the answer to 'a' has type choice, but answers in earlier rows have type predicate",
     ),
     "twice": (
         [{"answers": [{"type": "predicate", "name": "a", "probability": 0.5}] * 2, "labels": {"a": True}}],
@@ -345,12 +345,15 @@ FAULTS: dict[str, tuple[list[Any], str]] = {
                 "labels": {"a": "x"},
             }
         ],
-        "an option twice",
+        "the same option twice",
     ),
-    "id twice": ([{"id": 1, **answered({"noul": 0.5}, True)}] * 2, "in row 2, got the id '1' is also that of row 1"),
+    "id twice": (
+        [{"id": 1, **answered({"noul": 0.5}, True)}] * 2,
+        "got an error in row 2: row 1 already has the id '1'",
+    ),
     "two services": (
         [answered({"noul": 0.5}, True), {"answers": [{"type": "predicate", "name": "a", "probability": 0.5}]}],
-        "the answers are a list, but in rows before a map",
+        "the answers are a list, but the answers in earlier rows are a map",
     ),
     "no labels": ([{"answers": {"a": {"noul": 0.5}}}], "the log contains no labels"),
     "labels of other questions": (
@@ -377,7 +380,7 @@ def test_faults_of_a_file_name_the_file(tmp_path: Any) -> None:
     with pytest.raises(FileError, match="line 1 is not valid JSON"):
         calibrant.read_decisions(path)
     (tmp_path / "x.npz").write_bytes(b"")
-    with pytest.raises(FileError, match="a npz file holds no log of decisions"):
+    with pytest.raises(FileError, match="a npz file, which cannot contain a log of decisions"):
         calibrant.read_decisions(tmp_path / "x.npz")
 
 
@@ -476,21 +479,25 @@ def test_the_id_of_a_batch_is_the_callers() -> None:
 ODD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "nothing": (None, {}, "a file or a list of rows, got NoneType"),
     "a number": (5, {}, "a file or a list of rows, got int"),
-    "only refusals": ([answered({"type": "refusal"}, True)], {}, "no question has an answer with a label"),
+    "only refusals": ([answered({"type": "refusal"}, True)], {}, "no question has both an answer and a label"),
     "huge": ([answered({"noul": 10**400}, True)], {}, "a probability that is not a number"),
     "type": ([answered({"type": ["x"], "noul": 0.5}, True)], {}, "unknown type"),
     "legend": (
         [answered({"score": 1, "probabilities": {"0": 0.5, "1": 0.5}, "legend": {"0": "low", "1": "low"}}, "low")],
         {},
-        "a legend with one number or text for two levels",
+        "a legend that gives two levels the same number or text",
     ),
     "columns": ([{"answers.q.choice": "a", "answers.q.choice.x": 0.5, "labels.q": "a"}], {}, "'q' is not an object"),
-    "labels of one kind": ([answered({"noul": 0.5}, True)], {"labels": [True]}, "the labels are bool, not a map"),
+    "labels of one kind": (
+        [answered({"noul": 0.5}, True)],
+        {"labels": [True]},
+        "the labels are of type bool, not a map",
+    ),
     "labels": ([answered({"noul": 0.5}, True)], {"labels": 5}, "a mapping or a list, got int"),
     "labels of a cache": (
         [{"row": 0, "id": "u", "question": {}, "answer": {"noul": 0.5}, "gold": True}],
         {"labels": {"0": {"u": False}}},
-        "labels were passed for a log whose rows have their gold answers",
+        "labels were passed, but the rows of the log already contain the right answers",
     ),
 }
 
@@ -621,7 +628,7 @@ def test_a_line_that_is_not_json_is_named_among_rows_that_are_added_together(
     rows = [json.dumps(odd_row(np.random.default_rng(i), i, {})) for i in range(1000)]
     monkeypatch.setattr(decisions, "_BLOCK", 40_000)
     path = tmp_path / "log.jsonl"
-    for line, message in (("{", "line 701 is not valid JSON"), (rows[3], "row 701: the id 'r3' is also that of row 4")):
+    for line, message in (("{", "line 701 is not valid JSON"), (rows[3], "row 701: row 4 already has the id 'r3'")):
         path.write_text("\n".join([*rows[:700], line, *rows[701:]]), encoding="utf-8")
         with pytest.raises(FileError, match=message):
             calibrant.read_decisions(path)

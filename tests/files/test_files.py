@@ -631,7 +631,7 @@ def test_files_that_do_not_go_together(tmp_path):
     with pytest.raises(
         FileError,
         match=(
-            r"b\.parquet: has probs in p_0 \.\.\. p_2 \(3 columns\), but a\.parquet has them in p_0, p_1 "
+            r"b\.parquet: has probs in p_0 \.\.\. p_2 \(3 columns\), but a\.parquet has probs in p_0, p_1 "
             r"\(2 columns\)"
         ),
     ):
@@ -1151,8 +1151,8 @@ def test_order_is_kept_over_many_batches(tmp_path):
         (
             "score\toutcome\n0.5\t1\n",
             (
-                r"has its columns separated by tabs; separate columns with commas or semicolons in a \.csv "
-                r"file, and with tabs in a \.tsv file"
+                r"has its columns separated by tabs; rename the file to .*\.tsv, or separate columns with commas or "
+                r"semicolons in a \.csv file, and with tabs in a \.tsv file"
             ),
         ),
     ],
@@ -1745,13 +1745,13 @@ def test_lists_with_per_cent_signs_without_the_option(tmp_path):
 def test_a_fraction_beside_per_cent_signs_is_not_guessed(tmp_path, ending):
     path = save(tmp_path / f"f.{ending}", ["85%", "70%", "0.85", "20"])
     match = (
-        r"row 3, .* 'score': '0\.85' may be a fraction, because only other values have a percent "
-        "sign; write all cells"
+        r"row 3, .* 'score': '0\.85' has no percent sign but other values have one, so it may be a "
+        "fraction; write all cells"
     )
     with pytest.raises(FileError, match=match):
         read_predictions([path], percent=True)
     path = save(tmp_path / f"f.{ending}", ["85%", "1"])
-    with pytest.raises(FileError, match=r"row 2, .* 'score': '1' may be a fraction"):
+    with pytest.raises(FileError, match=r"row 2, .* 'score': '1' has no percent sign"):
         read_predictions([path], percent=True)
     for scores in (["0.85%", "70%"], ["0.85", "70"], ["70%", "0", "2"]):  # all alike, or no fractions
         read = read_predictions([save(tmp_path / f"g.{ending}", scores)], percent=True)
@@ -1760,7 +1760,7 @@ def test_a_fraction_beside_per_cent_signs_is_not_guessed(tmp_path, ending):
 
 def test_a_fraction_is_seen_far_from_the_sign(tmp_path):
     path = text(tmp_path / "f.csv", "score,y\n" + "70,1\n" * 150_000 + "0.5,1\n" + "70,1\n" * 80_000 + "70%,1\n")
-    with pytest.raises(FileError, match=r"row 150001, column 'score': '0\.5' may be a fraction"):
+    with pytest.raises(FileError, match=r"row 150001, column 'score': '0\.5' has no percent sign"):
         read_predictions([path], percent=True)
 
 

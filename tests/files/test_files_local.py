@@ -183,7 +183,7 @@ def test_the_reader_of_a_workbook_may_end_in_any_way(workbook, monkeypatch, tmp_
     path, program = workbook("f.xlsx", A=TABLE), tmp_path / "reader.py"
     monkeypatch.setattr(local, "_READER", str(program))
     for code, words in {
-        "import os; os.abort()": r"cannot be read \(the reader process ended with status -6\)",
+        "import os; os.abort()": r"cannot be read \(the process that reads the workbook ended with status -6\)",
         "import sys; sys.stderr.write('memory allocation of 9 bytes failed'); sys.exit(1)": "takes more than 1 GB",
         "import os, signal; os.kill(os.getpid(), signal.SIGXCPU)": "reading takes more than 60 seconds",
         "print('{}')": r"cannot be read",

@@ -267,7 +267,11 @@ JUDGE = r"evaluate only the chosen answer, with --score chosen_probability --out
 @pytest.mark.parametrize(
     ("row", "options", "match"),
     [
-        (sample([-1, -2, -3], "[0, 2]", acc=1.0), {}, "row 1, column 'target': several choices are right; " + JUDGE),
+        (
+            sample([-1, -2, -3], "[0, 2]", acc=1.0),
+            {},
+            "row 1, column 'target': several choices are marked as right; " + JUDGE,
+        ),
         (
             sample([-1, -2, -3], "?", acc=0.0),
             {},
@@ -315,7 +319,7 @@ def test_several_right_choices_can_be_judged_by_the_chosen_one(tmp_path):
 
 def test_generated_answers_need_a_stated_confidence(tmp_path):
     with pytest.raises(
-        FileError, match=r"holds no probabilities: the task has no choices .*--score COLUMN --percent; the"
+        FileError, match=r"holds no probabilities: the log has no choices .*--score COLUMN --percent; the"
     ):
         read_predictions([log("sums")])
     rows = lines(log("sums"))
@@ -731,6 +735,20 @@ def test_models_are_compared(tmp_path):
     status, text, _ = run("compare", log("four"), log("four").replace("/logs/", "/logs/../logs/"), "--on", "question")
     assert status == 0
     assert " ".join(text.split()).count("lm-evaluation-harness 0.4.13") == 1
+
+
+def test_a_report_on_logs_of_the_same_questions_says_that_models_may_be_pooled(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        shutil.copy(log("four"), tmp_path / name)
+    status, text, _ = run("report", str(tmp_path), "--n-resamples", "0")
+    assert status == 0
+    said = "Several files answer the same questions, so several models may be pooled. To compare the models, use: "
+    command = " ".join(text.split()).partition(said)[2]
+    assert command.startswith(f"calibrant compare {tmp_path} ")
+    status, text, _ = run("compare", str(tmp_path))
+    assert (status, "probs: probs (lists of 4) in each of 2 files" in text) == (0, True)
+    assert "may be pooled" not in run("report", log("four"), log("tail"), "--n-resamples", "0")[1]
 
 
 def test_models_of_repeated_questions_are_compared_by_question(tmp_path):

@@ -174,7 +174,7 @@ def test_a_predicted_label_beside_its_score():
         ("--score", "Score", "--outcome", "Label = Survived"),
         ("--score", "CASE WHEN Label = 1 THEN Score ELSE 1 - Score END", "--outcome", "Survived"),
     ]
-    commands = re.findall("type: calibrant (.+?)(?=; if |$)", run("report", CASES / "b_pycaret2.csv")[2])
+    commands = re.findall("type: calibrant (.+?)(?=; \\(|$)", run("report", CASES / "b_pycaret2.csv")[2])
     values = []
     for command in commands:
         status, out, _ = run(*shlex.split(command), "--n-resamples", 0, "--json", "-")
@@ -326,7 +326,7 @@ def test_an_outcome_that_a_threshold_gives_is_doubted(tmp_path, threshold, kept)
     sketch = [] if kept else ["--sketch", tmp_path / "a.cal"]
     said = run("report", path, "--n-resamples", 0, *sketch)[2]
     least = score[score >= threshold].min()
-    assert f"'outcome' is 1 in every row where 'score' is {least:.4g} or more, and 0 in all other rows, so" in said
+    assert f"'outcome' is 1 in every row in which 'score' is {least:.4g} or more, and 0 in all other rows, so" in said
     assert "this looks like the predicted label; if so, name the column of true values with --outcome" in said
     guess[7] = 1 - guess[7]
     path = written(tmp_path / "b.csv", score=score, outcome=guess)
@@ -347,7 +347,7 @@ def test_one_of_several_models_may_have_predicted_the_outcome(tmp_path):
     new, _ = rows_of(60, seed=1)
     path = written(tmp_path / "a.csv", old=old, new=new, won=(new >= 0.5).astype(int))
     said = run("compare", path, "--scores", "old,new", "--outcome", "won")[2]
-    assert "where 'new' is" in said
+    assert "in which 'new' is" in said
     assert "where 'old' is" not in said
 
 

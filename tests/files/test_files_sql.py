@@ -587,7 +587,8 @@ def test_parts_of_dates_that_put_years_together_get_a_caution(sql: str, year: st
     path = written(tmp_path, "pyarrow", IN_TWO_YEARS)
     read = read_predictions([path], by=[sql])
     assert read.doubts == (
-        f"--by {sql!r} puts the years 2023 to 2025 together; add --by {year!r} for groups of each year",
+        f"--by {sql!r} puts rows of the years 2023 to 2025 into the same groups; for groups of each year, "
+        f"add --by {year!r}",
     )
     assert read.sources["groups"] == f"{sql} (2023 to 2025 together)"
     for by, where in (([sql, year], None), ([sql, "yr"], None), ([sql], "yr = 2023")):
@@ -599,9 +600,8 @@ def test_the_caution_is_said(tmp_path: Path) -> None:
     status, out, err = run("report", path, "--by", "quarter(date)", "--n-resamples", 0)
     assert status == 0
     assert "groups: quarter(date) (2023 to 2025 together)" in " ".join(out.split())
-    assert (
-        "calibrant: --by 'quarter(date)' puts the years 2023 to 2025 together; add --by 'year(date)' for groups of"
-        in err
+    assert "calibrant: --by 'quarter(date)' puts rows of the years 2023 to 2025 into the same groups" in " ".join(
+        err.split()
     )
 
 
@@ -745,3 +745,21 @@ def test_models_are_columns_alone(tmp_path: Path) -> None:
     ):
         status, _, stderr = run("compare", path, "--scores", f"{sql},p", "--outcome", "y")
         assert (status, f"{said}; --scores takes columns, not SQL; the columns are p, x" in stderr) == (1, True), stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--by", "week(word)"), "--by 'week(word)': 'web' is not a date or a time, such as 2026-11-30"),
+        (("--where", "day < 'soon'"), "'soon' is not a date or a time, such as 2026-11-30"),
+        (("--where", "day < 2026-11-05"), "type DATE and type INTEGER - an explicit cast is required; write dates in"),
+        (("--where", "time < 2026"), "write dates in quotes, such as '2026-11-30'; the columns are"),
+    ],
+)
+def test_errors_about_dates_say_how_to_write_one(tmp_path, options, said):
+    path = tmp_path / "f.csv"
+    path.write_text("score,outcome,word,day,time\n" + "0.5,1,web,2026-11-03,2026-11-03 12:00:00\n" * 20)
+    status, _, err = run("report", str(path), "--score", "score", "--outcome", "outcome", *options)
+    assert status == 1
+    assert said in " ".join(err.split())
+    assert "field format" not in err

@@ -146,6 +146,19 @@ def test_an_output_is_no_file_below_a_folder_that_is_read(tmp_path):
     assert (tmp_path / "data" / "deep" / "a.jsonl").read_bytes() == before
 
 
+def test_a_pattern_that_matches_only_folders_stands_for_their_files(tmp_path):
+    for k in range(3):
+        save(tmp_path / f"data/day={k}/deep/a.csv", predictions(k))
+    pattern = str(tmp_path / "data" / "day=[01]")
+    assert expand([pattern]) == [str(tmp_path / f"data/day={k}/deep/a.csv") for k in range(2)]
+    assert groups(pattern, "--by", "day") == {"0": 40, "1": 40}
+    assert expand([str(tmp_path / "**" / "")]) == expand([str(tmp_path / "data")])  # each file once
+    save(tmp_path / "data" / "b.csv", predictions(4))
+    assert expand([str(tmp_path / "data" / "*")]) == [str(tmp_path / "data" / "b.csv")]
+    with pytest.raises(FileError, match="no file matches this pattern"):
+        expand([str(tmp_path / "data" / "week=*")])
+
+
 # Names that stand twice.
 
 

@@ -280,7 +280,8 @@ def spelled(columns: dict[str, Any], model: str, old: Any, new: Any) -> dict[str
         (
             spelled(long(ids=np.arange(N).astype(str)), "claude", "7", "7.0"),
             ("--on", "id"),
-            "of model 'claude', column 'id': '7.0' may be '7' in row 8 of model 'gpt'; write the keys in the same form",
+            "of model 'claude', column 'id': '7.0' may be '7' in row 8 of model 'gpt'; write the values of the "
+            "--on column in the same form",
         ),
         (
             spelled(long(), "gpt", IDS[5], IDS[4]),
@@ -334,7 +335,7 @@ def test_large_integers_of_several_types_are_not_paired() -> None:
     write("b.parquet", {"id": np.arange(N, dtype=np.int64) * 4 + 2**53 + 1, "p": Q**2, "y": Y})
     status, _, err = run("a.parquet", "b.parquet", "--score", "p", "--outcome", "y", "--on", "id")
     assert status == 1
-    assert "the keys are numbers above 2^53 of several types; write the keys as text" in err
+    assert "the values of the --on column are numbers above 2^53 of several types; write these values as text" in err
 
 
 def test_keys_of_other_types_in_files_of_their_own() -> None:
@@ -345,7 +346,8 @@ def test_keys_of_other_types_in_files_of_their_own() -> None:
     status, _, err = run("a.parquet", "b.parquet", *options)
     assert status == 1
     assert (
-        "b.parquet: column 'id' contains text, but a.parquet contains numbers; write the keys in the same form" in err
+        "b.parquet: column 'id' contains text, but a.parquet contains numbers; write the values of the "
+        "--on column in the same form" in err
     )
     assert compared("a.parquet", "c.parquet", *options)["n"] == N
 
@@ -354,7 +356,7 @@ def test_keys_of_other_types_in_files_of_their_own() -> None:
     ("options", "said"),
     [
         (("long.csv",), "long.csv is the only file; name a second file, or the columns of the models"),
-        (("long.csv", "--scores", "a,b", "--own-outcomes"), "--own-outcomes does not work with it"),
+        (("long.csv", "--scores", "a,b", "--own-outcomes"), "leave --own-outcomes out"),
         (("long.csv", *LONG, "--on", "id", "--paired"), "--paired does not work with --on, which pairs the rows"),
         (("long.csv", *LONG, "--paired"), "--paired needs the clusters that pair the models; pass --cluster too"),
         (("long.csv", *LONG, "--same-outcomes"), "--same-outcomes needs rows that are paired; pass --on too"),

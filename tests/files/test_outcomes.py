@@ -286,8 +286,19 @@ def test_decimal_commas_are_asked_for_and_read(tmp_path, ending):
         some = read_predictions([path], score="p", outcome="y", where="p > 0.3 AND w < 3", decimal_comma=True)
         np.testing.assert_array_equal(some.probs, [0.5])
     mixed = commas(tmp_path / f"g.{ending}", {"p": ["0,25", "0.5"], "y": [0, 1]})
-    with pytest.raises(FileError, match=r"row 2, column 'p': '0\.5' is not a number"):
+    with pytest.raises(FileError, match=r"row 2, column 'p': '0\.5' is not a number with a decimal comma; leave --dec"):
         read_predictions([mixed], score="p", outcome="y", decimal_comma=True)
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_file_with_decimal_points_alone_needs_no_decimal_comma(tmp_path, separator):
+    path = tmp_path / "f.csv"
+    path.write_text("\n".join(separator.join(cells) for cells in [("p", "y"), *[("0.25", "0"), ("0.75", "1")] * 20]))
+    command = ["report", str(path), "--score", "p", "--outcome", "y", *FAST]
+    status, _, err = run(*command, "--decimal-comma")
+    assert status == 1
+    assert "'0.25' is not a number with a decimal comma; leave --decimal-comma out, or write all decimals with" in err
+    assert run(*command)[0] == 0
 
 
 def test_per_cents_with_decimal_commas(tmp_path):
@@ -339,9 +350,10 @@ def test_one_attempt_says_all_that_is_wrong_with_a_file(tmp_path):
     path = tmp_path / "five.csv"
     path.write_text(FIVE)
     command = ["report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST]
+    columns, unusable = "p, y, w, z", f"values that cannot be used: {IN_P}; {IN_Y}; {IN_W}"
     status, _, message = run(*command, "--by", "zone")
     assert status == 1
-    assert f"values that cannot be used: {IN_P}; {IN_Y}; {IN_W}; first: has no column 'zone'" in message
+    assert f"five.csv: has no column 'zone' (--by); the columns are {columns}; {unusable}" in message
     corrected = FIVE
     for wrong, right in {"bad,0,": "0.3,0,1", "x,maybe": "0.4,0", '"0,35"': "0.35", "1.5,1,-1": "0.95,1,1"}.items():
         assert wrong in corrected
@@ -519,3 +531,24 @@ def test_the_values_of_several_files_are_counted_together(tmp_path):
     (tmp_path / "c.csv").write_text("q,y\n7,1\n")
     message = run(*command)[2]
     assert "values that cannot be used" not in message
+
+
+@pytest.mark.parametrize("command", ["report", "recalibrate", "threshold"])
+@pytest.mark.parametrize("rows", ["few", "sketch"])
+@pytest.mark.parametrize("typed", ["fraud = 'Yes'", "\"fraud\" = 'yes '", "fraud == 'YES'"])
+def test_an_event_that_is_spelled_in_another_way_is_refused(tmp_path, command, rows, typed):
+    path = tmp_path / "f.csv"
+    path.write_text("score,fraud\n" + "".join(f"0.{k % 9 + 1},{'yes' if k % 3 else 'no'}\n" for k in range(60)))
+    given = ("--sketch", str(tmp_path / "s.cal")) if rows == "sketch" and command == "report" else ()
+    status, _, err = run(command, str(path), "--score", "score", "--outcome", typed, *given)
+    said = " ".join(err.split())
+    assert status == 1
+    assert ": no row has " in said
+    assert said.endswith("did you mean 'yes'?")
+
+
+def test_a_label_that_no_row_has_may_be_an_event(tmp_path):
+    """Some days have no event."""
+    path = tmp_path / "f.csv"
+    path.write_text("score,fraud\n" + "0.2,no\n0.4,no\n" * 20)
+    assert run("report", str(path), "--score", "score", "--outcome", "fraud = 'yes'")[0] == 0

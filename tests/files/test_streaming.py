@@ -873,7 +873,7 @@ def test_what_was_left_out_stands_in_every_output(tmp_path: Path) -> None:
         "report", tmp_path / "*.parquet", "--keep-going", *FAST, "--html", page, "--json", numbers, "--fail-if", "n > 1"
     )
     assert status == 3  # by the condition alone
-    caution = "Caution: these inputs are left out of all numbers: "
+    caution = "Caution: these inputs are not evaluated: "
     assert f"{caution}{torn} (cannot be read (".replace(" ", "") in "".join(out.split())  # in lines of 80 columns
     assert f"calibrant: left out 1 of 2 files:\n  {torn}: cannot be read (" in err
     summary = json.loads(numbers.read_text())
@@ -1016,10 +1016,10 @@ def test_the_page_says_what_fits() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "large-data.md").read_text(encoding="utf-8").split())
     words = {"rows": reading.MOST_ROWS, "numbers": reading.MOST_NUMBERS}
     assert f"**{words['rows'] / 1e6:g} million rows** with up to **{words['numbers'] / 1e6:g} million" in page
-    assert f"at most {chunks.MOST_CURVES} curves" in page
-    assert f"fewer than {chunks.MOST_CURVES}, unless there are groups" in page
-    assert f"may be {chunks.MOST_CURVES - 1} groups of one event" in page
-    assert f"of ten classes, {chunks.MOST_CURVES // 11 - 1}" in page
+    assert f"at most {chunks.MOST_CURVES} tables" in page
+    assert f"if there are fewer than {chunks.MOST_CURVES} classes" in page
+    assert f"{chunks.MOST_CURVES - 1} groups are possible" in page
+    assert f"of ten classes can contain {chunks.MOST_CURVES // 11 - 1} groups" in page
 
 
 # ---------------------------------------------------------------- disks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import shlex
@@ -171,8 +172,9 @@ def test_a_judge_is_right_where_two_columns_are_equal(tmp_path, names):
     truth = RNG.choice(["RETRY", "ACCEPT"], 150)
     judged = np.where(OUTCOMES == 1, truth, np.where(truth == "RETRY", "ACCEPT", "RETRY"))
     path = save(tmp_path / "f.csv", ",", *zip(names, (judged, truth, SCORES), strict=True))
-    for command in ("report", "threshold"):
-        commands = proposed(run(command, path)[2])
+    named = ("--score", names[2], "--outcome", names[1])  # whose labels are not 0 and 1
+    for command in itertools.product(("report", "threshold"), ((), named)):
+        commands = proposed(run(command[0], path, *command[1])[2])
         assert [each for each in commands if f"{names[0]} = {names[1]}" in each]
     command = next(each for each in commands if f"{names[0]} = {names[1]}" in each)
     assert estimates("report", *command[1:])["brier"] == pytest.approx(BRIER)
@@ -316,7 +318,7 @@ def test_options_that_do_not_go_with_counts(tmp_path):
     for extra, words in (
         (("--outcome", "correct"), "--outcome does not work with --events and --trials"),
         (("--weight", "n"), "--weight does not work with --events and --trials"),
-        (("--weights-are", "sampling"), "are counts, not sampling weights"),
+        (("--weights-are", "sampling"), "which are always counts"),
     ):
         status, _, err = run("report", path, *counts, *extra)
         assert (status, words in err) == (2, True), err
@@ -392,3 +394,26 @@ def test_levels_without_events_or_trials(tmp_path, counts):
     found = estimates("report", path, "--score", "s", "--events", "k", "--trials", "n")
     squares = sum(k * (1 - p) ** 2 + (n - k) * p**2 for p, n, k in counts)
     assert found["brier"] == pytest.approx(squares / sum(trials))
+
+
+@pytest.mark.parametrize("given", [(), ("--percent",)])
+def test_the_remedy_for_a_text_in_another_encoding_works(tmp_path, given):
+    rows = zip(SCORES, OUTCOMES, strict=True)
+    lines = [f"{100 * p:.1f} %".replace(".", ",") + f";{'ja' if y else 'nein'}" for p, y in rows]
+    (tmp_path / "f.csv").write_bytes("\n".join(["Güte;Gekündigt", *lines]).encode("cp1252"))
+    columns = ("--score", "Güte", "--outcome", "Gekündigt", "--labels", "nein,ja", "--encoding", "cp1252")
+    status, _, err = run("report", tmp_path / "f.csv", *columns, *given)
+    assert status == 1
+    assert "leave the row out" not in err
+    (command,) = proposed(err)
+    assert estimates(*command)["brier"] == pytest.approx(BRIER)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_events_of_levels_are_not_outcomes(tmp_path, order):
+    """A number of events that is named as the outcome leads to the counts, not to one number as the event."""
+    levels = [("stated", (0.2, 0.5, 0.9)), ("correct", (10, 55, 170)), ("n", (50, 100, 200))]
+    path = save(tmp_path / "f.csv", ",", *(levels[k] for k in order))
+    (command,) = proposed(run("report", path, "--score", "stated", "--outcome", "correct")[2])
+    assert command[2:] == ["--score", "stated", "--events", "correct", "--trials", "n"]
+    assert run(*command)[0] == 0

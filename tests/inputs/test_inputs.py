@@ -66,7 +66,7 @@ SOFT = (
     "docs/soft-labels.md)"
 )
 NO_ARRAY = "pass an array, a column or a list of numbers"
-NOT_FINITE = "find the source of this value, or filter the row out of probs and targets"
+NOT_FINITE = "find the source of this value, or remove the row from probs and targets"
 UNSUMMED = (
     "normalise the rows (divide each by its sum), pass logits=True if they are logits, or notion='multilabel' for one "
     "event per column"
@@ -135,7 +135,7 @@ BAD_PROBS = [
         TARGETS,
     ),
     case(
-        "probs: expected numbers, got a missing value at row 1; filter the row out of probs and targets first",
+        "probs: expected numbers, got a missing value at row 1; remove the row from probs and targets first",
         [0.5, None],
         [0, 1],
     ),
@@ -335,7 +335,7 @@ def test_rows_may_miss_1_by_the_tolerance_of_their_type(name):
 
 # ---------------------------------------------------------------- what is refused: targets
 
-FRACTION = "filter the row out of probs and targets, or round the target if it should be an integer"
+FRACTION = "remove the row from probs and targets, or round the target if it should be an integer"
 
 BAD_OUTCOMES = [
     case(
@@ -408,18 +408,18 @@ BAD_OUTCOMES = [
     ),
     case(f"targets: expected outcomes 0 or 1, got 0.5 at row 2; {FRACTION}", PROBS, [0, 1, 0.5, 0.5]),
     case(
-        "targets: expected outcomes 0 or 1, got nan at row 3; filter the row out of probs and targets",
+        "targets: expected outcomes 0 or 1, got nan at row 3; remove the row from probs and targets",
         PROBS,
         [0, 1, 1, NAN],
     ),
     case(
-        "targets: expected outcomes 0 or 1, got inf at row 3; filter the row out of probs and targets",
+        "targets: expected outcomes 0 or 1, got inf at row 3; remove the row from probs and targets",
         PROBS,
         [0, 1, 1, INF],
     ),
     case("targets: expected outcomes 0 or 1, got 1e+300 at row 3", PROBS, [0, 1, 1, 1e300]),
     case(
-        "targets: expected a label in every row, got a missing value at row 1; filter the row out of probs and "
+        "targets: expected a label in every row, got a missing value at row 1; remove the row from probs and "
         "targets first",
         PROBS,
         [0, None, 1, 0],
@@ -503,13 +503,13 @@ BAD_CLASSES = [
     ),
     case(f"targets: expected class indices 0 to 2, got 1.5 at row 1; {FRACTION}", ROWS, [0, 1.5, 0, 0.5]),
     case(
-        "targets: expected class indices 0 to 2, got nan at row 1; filter the row out of probs and targets",
+        "targets: expected class indices 0 to 2, got nan at row 1; remove the row from probs and targets",
         ROWS,
         [0, NAN, 0, 1],
     ),
     case(
         "targets: expected integers, got strings such as 'cat'; pass class_names to evaluate, in the order of the "
-        "columns, or map them to integers",
+        "columns (classes_ of scikit-learn), or map them to integers",
         ROWS,
         ["cat", "dog", "cat", "eel"],
     ),
@@ -1500,3 +1500,16 @@ def test_large_weights_do_not_warn(scale):
         for unit in (1.1, scale)
     )
     assert large["ece"].value == pytest.approx(small["ece"].value, rel=1e-12)  # rounding of three terms
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_names_of_classes_have_the_order_of_the_columns_of_a_frame(library):
+    columns = {"cat": [0.7, 0.2, 0.1], "dog": [0.2, 0.5, 0.1], "eel": [0.1, 0.3, 0.8]}
+    module = pytest.importorskip(library)
+    frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    targets = ["cat", "dog", "eel"]
+    found = evaluate(frame, targets, class_names=["cat", "dog", "eel"])
+    assert found["accuracy"].value == 1
+    assert evaluate(frame, ["a", "b", "c"], class_names=["a", "b", "c"])["accuracy"].value == 1  # other names
+    with pytest.raises(InputError, match=r"^class_names: expected the order of the columns of probs \(cat, dog, eel\)"):
+        evaluate(frame, targets, class_names=["dog", "cat", "eel"])

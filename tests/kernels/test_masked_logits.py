@@ -85,7 +85,7 @@ def test_an_outcome_that_was_masked_has_an_infinite_loss_that_is_counted() -> No
             [-np.inf] * 3,
             (
                 "probs: expected a finite logit in each row, got only -inf at row 2; give every row a "
-                "possible class, or filter the row out of probs and targets"
+                "possible class, or remove the row from probs and targets"
             ),
         ),
         ([np.inf, 0, 0], r"probs: expected finite numbers, got inf at row 2, column 0"),

@@ -64,7 +64,7 @@ def test_a_verdict_counts_impossible_outcomes(form: str) -> None:
     assert "1 event with a score of 0 and 1 non-event with a score of 1" in report.verdict()[0]
     assert report.verdict()[1] == "Evidence of miscalibration (p = 0)."
     text = " ".join(str(report).split())
-    assert "the CI contains 0 although p is small, because only p counts impossible outcomes" in text
+    assert "the CI contains 0 although p is small, because impossible outcomes change only p" in text
 
 
 @pytest.mark.parametrize("clusters", [None, PAIRS])
@@ -220,7 +220,7 @@ def test_one_sentence_says_why_a_p_value_and_an_interval_disagree(p_value: float
     assert found == (["ECE: " + _CONSERVATIVE] if told else [])
     signed = altered("all", "mean_gap", 0.01 if p_value > 0.05 else -0.01)
     (sentence,) = disagreements(signed, ["mean_gap"])
-    assert "because p takes the variance of calibrated outcomes" in sentence
+    assert "because the p-value uses the variance of outcomes under calibration" in sentence
 
 
 def test_the_variance_of_a_difference_far_from_0_is_that_of_the_outcomes() -> None:
@@ -263,7 +263,9 @@ def test_a_difference_that_cannot_vary_is_0_by_construction(dtype: Any, kept_in:
     assert report.clusters["effective_rows"] == len(scores)
     rows = [one.details["effective_rows"] for one in report.values() if "effective_rows" in one.details]
     assert max(rows) <= len(scores)
-    sentence = "The difference is 0 by construction: the outcomes of each cluster add up to its scores"
+    sentence = (
+        "The mean difference is 0 by construction, because the outcomes of each cluster add up to the sum of its scores"
+    )
     assert any(line.startswith(sentence) for line in report.verdict())
     assert not any("independent rows" in line for line in report.verdict())
 

@@ -23,7 +23,7 @@ from calibrant.measures import MEASURES, Event, Inference, Interval, Measure, Nu
 from calibrant.measures.listed import BY_NAME, OF_LEVELS, compared, of_profile, selected
 from calibrant.measures.measure import descriptions_of
 from calibrant.measures.profiles import ALL, CLINICAL, PROFILES, STANDARD
-from calibrant.report import compare_models
+from calibrant.report import leaderboard
 from calibrant.results import Description, Estimate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,9 +193,9 @@ def test_every_interval_is_simulated() -> None:
 def test_the_page_of_the_simulation_shows_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALIBRANT_NUM_THREADS", "1")  # the scripts set it otherwise, for all tests that follow
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "simulation"))
-    before = compare_models.MOST_PAIRED
+    before = leaderboard.MOST_PAIRED
     pages, maps = importlib.import_module("coverage_page"), importlib.import_module("maps")
-    assert before == compare_models.MOST_PAIRED, "a script that is imported changes the library for all that follows"
+    assert before == leaderboard.MOST_PAIRED, "a script that is imported changes the library for all that follows"
     texts = pages.written(*pages.stored(ROOT / "docs"), None)
     assert shown.stale(texts) == [], "run benchmarks/coverage.py --page"
     assert shown.stale(maps.texts()) == [], "run benchmarks/simulation/maps.py --page"

@@ -421,7 +421,7 @@ def test_the_frames_of_levels_and_of_groups_are_two() -> None:
         ("sketch", "ordered: expected False for a CalibrationSketch, which does not keep the probabilities of a row"),
         ("groups", "ordered: expected False for a CalibrationSketch, which does not keep the probabilities of a row"),
         ("table", "ordered: expected False for a ReliabilityTable, which does not keep the probabilities of a row"),
-        ("log", "ordered: expected no other data with a DecisionLog"),
+        ("log", "ordered: expected no other data together with a DecisionLog"),
         ("word", "ordered: expected True or False, got 'yes'"),
     ],
 )

@@ -102,7 +102,9 @@ def test_weights_are_kept_for_questions_to_come() -> None:
     of_questions = sum(weights[name] * e[name] for name in e) + reserve
     assert watch.log_e == pytest.approx(math.log((math.exp(rows) + of_questions) / 2), rel=1e-12)
     assert [group["since"] for group in watch.to_dict()["groups"]] == ["", "", "week 3", *["week 4"] * 3]
-    assert "New since week 4: d, e, f. The evidence about their answers begins there." in " ".join(str(watch).split())
+    assert "First seen in slice week 4: d, e, f. No earlier slice is evidence about them." in " ".join(
+        str(watch).split()
+    )
     assert {name: group.mixture.slices for name, group in watch._groups.items()} == {
         "a": 3,
         "b": 2,
@@ -173,7 +175,7 @@ def test_a_drift_of_one_question_is_found_and_named(declared: bool) -> None:
     text = " ".join(str(watch).split())
     assert re.search(r"1 of 5 questions shows evidence of miscalibration after closed testing: q0 \(\+\d", text)
     assert "Next: calibrant recalibrate LOG --map maps.json" in text
-    assert ("New since week 5: q4." in text) != declared
+    assert ("First seen in slice week 5: q4." in text) != declared
     with pytest.raises(InputError, match="since_onset: expected a monitor of one event, got one of several questions"):
         watch.since_onset()
 
@@ -295,7 +297,7 @@ def test_declared_questions_are_all_questions() -> None:
     watch.update(drawn(np.random.default_rng(1), 40, 3))
     assert [group["kind"] for group in watch.to_dict()["groups"]] == ["predicate", "choice", "predicate"]
     assert watch.to_dict()["questions"] == "declared"
-    assert "later questions may come" not in " ".join(str(watch).split())
+    assert "reserved for questions that may appear later" not in " ".join(str(watch).split())
 
 
 def test_a_threshold_is_watched_with_one_question() -> None:
@@ -352,7 +354,7 @@ def test_a_broken_promise_of_a_question_is_named() -> None:
     ("argument", "value"), [("targets", [1]), ("clusters", [1]), ("groups", ["a"]), ("logits", True)]
 )
 def test_a_log_brings_its_data(argument: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{argument}: expected no other data with a DecisionLog"):
+    with pytest.raises(InputError, match=f"{argument}: expected no other data together with a DecisionLog"):
         calibrant.Monitor().update(drawn(np.random.default_rng(0), 40, 2), **{argument: value})
 
 
@@ -363,7 +365,7 @@ def test_what_is_shown_names_the_questions(tmp_path: Path) -> None:
     text = " ".join(str(watch).split())
     assert text.startswith("3 slices, 540 answers (3 questions)")
     assert "No question shows evidence of miscalibration after closed testing (3 questions)." in text
-    assert "all answers about one input are a cluster" in text
+    assert "all answers about one input are treated as one cluster" in text
     assert "Questions question kind answers difference adjusted E flagged q0 predicate 180" in text
     page = watch.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert 'download="questions.csv"' in page

@@ -1016,12 +1016,13 @@ def test_the_alarm_is_visible_beside_large_evidence(alpha: float) -> None:
     assert 0.04 < (-np.log(alpha) - low) / (high - low) < 0.96
     (diamonds,) = ax.collections
     np.testing.assert_array_equal(diamonds.get_offsets()[:, 0], np.flatnonzero(log_evidence > np.log(cut)) + 1)
+    np.testing.assert_allclose(diamonds.get_offsets()[:, 1], cut, rtol=1e-9)  # on the line, not on the alarm
     word = "Above 10¹²" if alpha == 0.05 else "Above 10¹⁴"
     assert word in words(ax)
 
 
 def test_a_page_says_that_large_evidence_is_cut() -> None:
-    assert "Larger evidence than 10¹² is cut: a diamond marks it" in page_caption(of_slices(20, power=3.0))
+    assert "Evidence above 10¹² is drawn at the upper edge as a diamond" in page_caption(of_slices(20, power=3.0))
     assert "is cut" not in page_caption(of_slices(3))
 
 

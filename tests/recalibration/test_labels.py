@@ -59,9 +59,9 @@ def test_only_proven_labels_change(fix: LabelRecalibrations) -> None:
 
 
 def test_a_label_with_few_events_keeps_its_scores_and_is_named(fix: LabelRecalibrations) -> None:
-    assert fix.refused == {"rare": "expected at least 5 rows of either outcome, got 3 of the less frequent one"}
+    assert fix.refused == {"rare": "expected at least 5 rows of each outcome, got 3 rows of the less frequent outcome"}
     assert "no map was fitted to label rare: expected at least 5 rows" in " ".join(str(fix).split())
-    with pytest.raises(InputError, match="at least 5 rows of either outcome"):
+    with pytest.raises(InputError, match="at least 5 rows of each outcome"):
         fix_of(P, np.zeros_like(Y))
 
 

@@ -189,7 +189,7 @@ def test_the_histogram_has_the_rates_of_bins_with_equally_many_rows() -> None:
 @pytest.mark.parametrize("method", ["cox", "temperature", "isotonic", "beta"])
 def test_scores_that_rank_the_wrong_way_are_an_error(method: str) -> None:
     p, y = sample(400, 0)
-    with pytest.raises(InputError, match=r"higher scores that do not go with more outcomes \(slope 0\)"):
+    with pytest.raises(InputError, match=r"scores that are not higher for events \(slope 0\)"):
         calibrant.recalibrate(1 - p, y, method=method, n_resamples=0)
 
 
@@ -292,7 +292,7 @@ def test_losses_of_far_logits_are_those_of_the_logits(given: str, clustered: boo
     assert fix.gain.low < before - after < fix.gain.high
     assert fix.after["auroc"].value == pytest.approx(roc_auc_score(y, z), abs=1e-6)
     assert "infinite" not in str(fix)
-    assert ("share one cell at each end" in fix.flag) == clustered
+    assert ("are pooled at each end" in fix.flag) == clustered
 
 
 def test_the_auroc_after_is_that_of_the_mapped_scores() -> None:
@@ -304,7 +304,7 @@ def test_the_auroc_after_is_that_of_the_mapped_scores() -> None:
     assert fix.before["auroc"].value == pytest.approx(roc_auc_score(y, expit(z)), abs=1e-12)
     assert fix.after["auroc"].value == pytest.approx(roc_auc_score(y, fix.map(z, logits=True)), abs=1e-12)
     assert fix.distinct_scores == (len(np.unique(expit(z))), 3_000)
-    assert f"the {fix.distinct_scores[0]:,} different scores become 3,000" in " ".join(str(fix).split())
+    assert f"the {fix.distinct_scores[0]:,} different scores only 3,000 different values" in " ".join(str(fix).split())
 
 
 def test_tiny_probabilities_are_not_merged() -> None:
@@ -325,7 +325,7 @@ def test_a_sketch_says_which_scores_it_merges() -> None:
     merged = np.count_nonzero(p <= CLIP)
     fix = calibrant.recalibrate(sketch, method="cox", n_resamples=0)
     assert f"{merged:,} rows have scores within 1.5e-7 of 0 or 1" in fix.flag
-    assert "share one cell" not in calibrant.recalibrate(p, y, method="cox", n_resamples=0).flag
+    assert "are pooled" not in calibrant.recalibrate(p, y, method="cox", n_resamples=0).flag
 
 
 @pytest.mark.parametrize("method", ["cox", "temperature", "isotonic", "beta", "shift"])
@@ -492,7 +492,7 @@ def test_a_map_of_version_1_is_read() -> None:
 
 
 def test_a_reader_is_told_which_scores_are_moved() -> None:
-    said = "Before the map, scores outside [0.00025, 1 - 0.00025] are moved to its ends."
+    said = "Before the map, scores outside [0.00025, 1 - 0.00025] are moved to the nearer end of this interval."
     for drawn, moved in ((with_zeros, True), (sample, False)):
         fix = calibrant.recalibrate(*drawn(2_000, 0), method="cox", n_resamples=0)
         assert (said in " ".join(str(fix).split())) == moved
@@ -582,8 +582,10 @@ def test_a_changed_or_cut_map_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text(text[:-40])
     with pytest.raises(FileError, match=r"m\.json: expected JSON, got invalid JSON"):
         CalibrationMap.read(tmp_path / "m.json")
-    with pytest.raises(FileError, match="cannot be read"):
-        CalibrationMap.read(tmp_path / "none.json")
+    with pytest.raises(FileError, match=r"nm\.json: no such file; did you mean 'm\.json'\?"):
+        CalibrationMap.read(tmp_path / "nm.json")
+    with pytest.raises(FileError, match=r"nothing_like_it: no such file; pass a map that calibrant wrote"):
+        CalibrationMap.read(tmp_path / "nothing_like_it")
     with pytest.raises(InputError, match="at most 64,000,000 bytes"):
         CalibrationMap.from_json(" " * 64_000_001)
 

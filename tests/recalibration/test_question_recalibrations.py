@@ -114,8 +114,8 @@ def test_a_gain_that_is_proven_alone_may_be_unproven_among_many() -> None:
     assert alone.proven
     assert fixes.proven == ()
     assert not fixes.maps["q0"].proven
-    assert "The gain is not proven among all questions of the log (p = " in " ".join(str(fixes).split())
-    with pytest.raises(InputError, match=r"maps: expected one map or more, got none; pass anyway=True"):
+    assert "The decrease is not significant among all questions of the log (p = " in " ".join(str(fixes).split())
+    with pytest.raises(InputError, match=r"maps: expected one map or more, got none; to write maps without evidence"):
         fixes.maps_to_json()
     assert len(json.loads(fixes.maps_to_json(anyway=True))["maps"]) == 12
 
@@ -141,8 +141,10 @@ def test_maps_of_calibrated_questions_are_proven_in_the_stated_share(n_questions
 
 
 def test_a_question_without_a_map_is_named(fixes: QuestionRecalibrations) -> None:
-    assert fixes.refused == {"rare": "expected at least 5 rows of either outcome, got 4 of the less frequent one"}
-    assert "No map of rare: expected at least 5 rows of either outcome" in " ".join(str(fixes).split())
+    assert fixes.refused == {
+        "rare": "expected at least 5 rows of each outcome, got 4 rows of the less frequent outcome"
+    }
+    assert "No map was fitted to rare: expected at least 5 rows of each outcome" in " ".join(str(fixes).split())
     assert fixes.to_pandas().loc["rare", "reason"].startswith("expected at least 5 rows")
     with pytest.raises(KeyError, match="no map of the question 'rare': expected at least 5 rows"):
         fixes["rare"]
@@ -302,7 +304,7 @@ def test_of_many_questions_some_have_a_section() -> None:
     fixes = calibrant.recalibrate(predicates(probs, {name: rng.random(60) < p for name, p in probs.items()}))
     text = str(fixes)
     assert text.count("\nQuestion q") == 12
-    assert "to see the other 8 questions, use --question, or the mapping in Python" in text
+    assert "to see the other 8 questions, use --question NAME, or result[NAME] in Python" in text
 
 
 def test_names_do_not_act(tmp_path: Path) -> None:
@@ -339,5 +341,5 @@ def test_numbers_come_as_json_and_as_a_frame(fixes: QuestionRecalibrations) -> N
     [("targets", [1]), ("weights", [1.0]), ("groups", ["a"]), ("logits", True), ("weights_are", "sampling")],
 )
 def test_a_log_brings_its_data(log: calibrant.DecisionLog, argument: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{argument}: expected no other data with a DecisionLog"):
+    with pytest.raises(InputError, match=f"{argument}: expected no other data together with a DecisionLog"):
         calibrant.recalibrate(log, **{argument: value})

@@ -767,7 +767,7 @@ def test_classes_and_groups_that_stand_out_are_marked_in_shape_and_words() -> No
     assert 0 < len(bold) == len(called)
     heads = [row[-1] for own in page.tables if own[0][0] == "group" for row in own[:1]]
     assert heads == ["p adjusted"]
-    assert "by one test of calibration in the large, the calibration slope and the ECE" in "".join(page.text)
+    assert "by one test that combines calibration in the large, the calibration slope and the ECE" in "".join(page.text)
     tip = next(title for title in page.titles if title.startswith("0: ") and "p adjusted" in title)
     assert f"p adjusted {summary['groups'][0]['adjusted_p_value']:.3f}" in tip.replace("< 0.001", "0.000")
 
@@ -787,7 +787,7 @@ def test_the_tolerance_and_the_verdict_are_among_the_settings_of_the_page() -> N
     assert above.all("h2", of="verdict")[0]["class"].split() == ["verdict", "bad"]
     compared = calibrant.compare({"a": p, "b": p**2}, y, tolerance=0.01)
     text = "".join(read(page_of(compared)).text)
-    assert "toleranceECE of the second model minus that of the first: up to 0.01" in text
+    assert "toleranceECE of the second model minus ECE of the first model: at most 0.01" in text
 
 
 def test_a_p_value_of_exactly_one_minus_the_level_is_beyond_noise() -> None:
@@ -833,7 +833,7 @@ def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytes
     text = "".join(page.text)
     assert "The diagrams show the 5 classes with the largest errors. The tables contain all classes." in text
     assert len(page.files()["classes.csv"]) == 8
-    assert "The 3 groups with the most evidence are drawn, and the other 4 groups are listed." in text
+    assert "The 3 groups with the most evidence are drawn. The table contains the other 4 groups." in text
     assert len(page.files()["groups.csv"]) == 7
     listed = [[row[0] for row in table[1:]] for table in page.tables if table[0][0] == "group"]
     groups = sorted(found.groups, key=lambda group: (group.p_value, -group.ece.value))

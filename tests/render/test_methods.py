@@ -106,7 +106,10 @@ FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
         (lambda: of_classes(notion="classwise"), "The test of calibration is a test of the ECE over all classes, and"),
         (lambda: event(), "The random seed is 0."),
         (lambda: event(rng=7), "The random seed is 7."),
-        (lambda: event(rng=np.random.default_rng(0)), "The random seed is from the caller's generator."),
+        (
+            lambda: event(rng=np.random.default_rng(0)),
+            "The random seed is unknown, because the caller passed a generator.",
+        ),
         (lambda: event(tolerance=0.02), "One-sided 95 % confidence bounds were used to test whether the ECE is"),
         (lambda: event(), "pointwise 95 % band from 20 simulated data sets with outcomes drawn from the fitted"),
         (lambda: event(bands="simultaneous"), "a simultaneous 95 % band (Dimitriadis et al. 2023)."),
@@ -205,7 +208,7 @@ def test_the_clinical_report_shows_it_and_others_do_not() -> None:
         flat, said = " ".join(str(report).split()), report.to_markdown()
         clinical = profile == "clinical"
         assert (report.to_dict()["methods_brief"] in flat) == clinical
-        assert ("the full paragraph, and the results: --html or --json, or report.methods" in flat) == clinical
+        assert ("for the full methods and the results, use --html or --json, or report.methods" in flat) == clinical
         assert ("### Methods" in said) == clinical
         assert (text(report.methods) in said) == (text(report.to_dict()["methods_brief"]) in said) == clinical
 

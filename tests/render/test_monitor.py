@@ -21,7 +21,7 @@ from calibrant.monitoring.monitor_document import bound_text, document_of, evide
 from calibrant.render import markdown, page, svg, terminal
 from calibrant.render.blocks import Document, Figures, Heading, Notes, Source, Table
 from calibrant.render.figure import Band, Figure, Mark, Name, Polyline, Rule, Tips
-from calibrant.render.line_figures import evidence_cut
+from calibrant.render.line_figures import evidence_cut, evidence_figure
 from calibrant.render.terminal import GLYPHS, Style
 from tests.render.test_html import EVIL, Page, numbers, read
 from tests.render.test_markdown import PARSER, cells
@@ -117,7 +117,7 @@ def rows(found: History, name: str) -> list[list[str]]:
 
 
 def promises(found: History) -> list[str]:
-    return [sentence for sentence in verdict(found) if "promise of the threshold" in sentence]
+    return [sentence for sentence in verdict(found) if "promised error rate of the threshold" in sentence]
 
 
 def remarks(found: History) -> list[str]:
@@ -254,19 +254,31 @@ def test_an_alarm_says_since_when_and_how_large(kind: str, options: dict[str, An
     assert since == f"{about}, {size} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."
     assert document(found).conclusion == ("Alarm: the model is no longer calibrated", "bad")
     assert verdict(found)[-2:] == [
-        "Pass --since-onset window.cal to write the rows since then (since_onset() in Python).",
-        "Next: calibrant recalibrate window.cal --map map.json",
+        "Pass --since-onset window.cal to write the rows since the start of the drift (since_onset() in Python).",
+        "Next: calibrant recalibrate window.cal --map new_map.json",
     ]
 
 
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("down", "The whole level has drifted, so a new offset suffices (about {offset:+.2f} in log-odds)."),
-        ("extreme", "The slope has drifted: predictions are too extreme. A new slope suffices (about {slope:.2f})."),
-        ("moderate", "The slope has drifted: predictions are too moderate. A new slope suffices (about {slope:.2f})."),
-        ("range", "One range of the scores has drifted, so fit the map again."),
-        ("several", "There are several kinds of errors, so fit the map again."),
+        (
+            "down",
+            "The level has drifted at all scores, so recalibration by a constant suffices "
+            "(about {offset:+.2f} in log-odds).",
+        ),
+        (
+            "extreme",
+            "The slope has drifted: predictions are too extreme. Recalibration by a slope suffices "
+            "(about {slope:.2f}).",
+        ),
+        (
+            "moderate",
+            "The slope has drifted: predictions are too moderate. Recalibration by a slope suffices "
+            "(about {slope:.2f}).",
+        ),
+        ("range", "One range of the scores has drifted, so fit a new recalibration map."),
+        ("several", "There are several kinds of errors, so fit a new recalibration map."),
     ],
 )
 def test_the_kind_of_a_drift_and_what_suffices(kind: str, sentence: str) -> None:
@@ -312,8 +324,9 @@ def test_impossible_outcomes_are_the_first_sentence() -> None:
     assert found[:2] == [
         "Alarm: 2 outcomes are impossible according to the scores: 1 event with a score of 0 and 1 non-event with a "
         "score of 1. A calibrated model never has such outcomes, so p = 0.",
-        "If the scores were rounded to 0 and 1, the evidence is E = 3.8, alarm at 20. Begin a new state with the "
-        "largest rounding error as --tolerance, such as 0.005 for two decimal places.",
+        "If the scores were only rounded to 0 and 1, use the evidence of a drift instead: E = 3.8, alarm at 20. In "
+        "that case, start a new state with the largest rounding error as --tolerance, such as "
+        "0.005 for two decimal places.",
     ]
     assert not any("calibrant recalibrate" in sentence for sentence in found)
     assert [row[3] for row in rows(impossible().history, "slices")] == ["0.91", "infinite", "infinite"]
@@ -326,8 +339,8 @@ def test_impossible_outcomes_are_the_first_sentence() -> None:
 def test_slices_with_equal_rows_are_a_caution() -> None:
     named = ", ".join(f"w{t}" for t in range(10))
     first, second = document(repeated(14).history).verdict[:2]
-    assert first == (f"Caution: the slices {named} and 4 more have equal rows.", "caution")
-    assert second[0].startswith("If the same rows were added again, the evidence is not valid")
+    assert first == (f"Caution: the slices {named} and 4 more contain equal rows.", "caution")
+    assert second[0].startswith("If rows were added twice, the evidence is not valid")
 
 
 def test_too_few_rows_have_no_interval_yet() -> None:
@@ -399,36 +412,40 @@ def test_the_promise_of_a_threshold() -> None:
     decisions = f"{wrong:.0f} of {n:,.0f} automatic decisions are wrong"
     (sentence,) = promises(found)
     assert sentence == (
-        f"The promise of the threshold 0.87 is kept so far: {decisions} ({100 * wrong / n:.3g} %, bound 10 %)."
+        f"The promised error rate of the threshold 0.87 is kept so far: {decisions} "
+        f"({100 * wrong / n:.3g} %, bound 10 %)."
     )
     above = promised(risk=0.12, log_evidence=math.log(3.24))
     assert promises(above) == [
-        f"No alarm for the promise of the threshold 0.87: {decisions} (12 %, bound 10 %). This may be chance "
+        f"No alarm for the promised error rate of the threshold 0.87: {decisions} "
+        "(12 %, bound 10 %). The excess over the bound may be chance "
         "(E = 3.2, alarm at 20)."
     ]
     broken = promised(risk=0.16, log_evidence=math.log(352), broken=True)
-    alarm = f"Alarm: the promise of the threshold 0.87 is broken (p ≤ 0.003): {decisions} (16 %, bound 10 %)."
+    alarm = (
+        f"Alarm: the promised error rate of the threshold 0.87 is exceeded (p ≤ 0.003): {decisions} (16 %, bound 10 %)."
+    )
     assert promises(broken) == [alarm]
     first, second, *_ = verdict(broken)
     assert first == alarm
     assert second.startswith("No overall alarm after 16 slices")
-    assert document(broken).conclusion == ("Alarm: a promise is broken", "bad")
+    assert document(broken).conclusion == ("Alarm: a threshold does not keep its promised error rate", "bad")
     late = promised(risk=0.08, log_evidence=math.log(352), broken=True)
-    assert promises(late)[0].endswith("(8 %, bound 10 %), and later slices are above the bound.")
+    assert promises(late)[0].endswith("(8 %, bound 10 %); the error rate of later slices is above the bound.")
     one = promised(n_errors=1.0, risk=0.001)
     assert " 1 of " in promises(one)[0]
     assert " automatic decisions is wrong" in promises(one)[0]
     none = promised(n_automatic=0.0, n_errors=0.0, risk=math.nan)
     assert promises(none) == [
-        "Nothing is known yet about the promise of the threshold 0.87, because no decision was automatic."
+        "Nothing is known yet about the promised error rate of the threshold 0.87, because no decision was automatic."
     ]
 
 
 def test_the_promises_of_two_sides() -> None:
     found = history(promises=(("yes", 0.9, 0.1), ("no", 0.0625, 0.2)))
     yes, no = promises(found)
-    assert yes.startswith('The promise of the threshold 0.9 of "yes" is kept so far: ')
-    assert no.startswith('The promise of the threshold 0.0625 of "no" is kept so far: ')
+    assert yes.startswith('The promised error rate of the threshold 0.9 of "yes" is kept so far: ')
+    assert no.startswith('The promised error rate of the threshold 0.0625 of "no" is kept so far: ')
     assert ("largest error rate", '"yes" 10 %, "no" 20 %') in document(found).facts
     exact = promised(value=0.9999)
     assert "the threshold 0.9999 is kept" in promises(exact)[0]
@@ -507,7 +524,7 @@ def test_lines_fit_and_nothing_acts_on_the_terminal(name: str, width: int) -> No
 
 def test_a_command_stays_on_its_line() -> None:
     lines = in_terminal(history("down"), style=Style(width=70)).splitlines()
-    assert "  Next: calibrant recalibrate window.cal --map map.json" in lines
+    assert "  Next: calibrant recalibrate window.cal --map new_map.json" in lines
     assert any("--since-onset window.cal" in line for line in lines)
     for width in range(45, 90):
         text = in_terminal(history(), style=Style(width=width))
@@ -637,7 +654,7 @@ def test_of_many_slices_some_are_drawn_together() -> None:
 def test_the_facts_of_a_page() -> None:
     facts = dict(document(history("down", tolerance=0.02)).facts)
     assert facts["predictions"] == "8,000"
-    assert facts["alarm"] == "from E = 20 on"
+    assert facts["alarm"] == "at E = 20"
     assert facts["tolerance"] == "2 percentage points"
     assert facts["largest error rate"] == ""
     assert dict(document(promised()).facts)["largest error rate"] == "10 %"
@@ -736,3 +753,28 @@ def test_metrics_of_promises() -> None:
     found = found._replace(groups=(found.groups[0]._replace(log_evidence=math.nan),))
     assert math.isnan(metrics(prometheus.to_text(found))["calibrant_monitor_group_log10_evidence", 'group="a"'])
     assert watched().to_prometheus() == prometheus.to_text(history())
+
+
+@pytest.mark.parametrize("log_evidence", [[0.0, 3.0, 9.0], [0.0, 3.0, 60.0], [0.0, 1.0, 2.0]])
+def test_the_title_of_an_axis_is_left_of_its_ticks(log_evidence: list[float]) -> None:
+    """The tick 10,000 is the widest."""
+    drawn = svg.picture(evidence_figure(["a", "b", "c"], log_evidence, 0.05))
+    left = float(re.search(r'viewBox="(\S+)', drawn)[1])
+    title = float(re.search(r"translate\((-?[\d.]+)", drawn)[1])
+    ticks = re.findall(r'<text class="tick" x="([\d.]+)"[^>]*text-anchor="end">([^<]+)<', drawn)
+    assert ticks
+    assert title + 4 < min(float(x) - svg.width_of(text) for x, text in ticks)
+    assert left <= title - 12
+
+
+def test_a_narrow_table_has_no_interval_without_its_mean() -> None:
+    """The interval is one of the mean so far; next to the difference of the slice it would be read as one of that."""
+    columns = {
+        column.heading: column.spare
+        for column in next(block for block in document(history("down")).blocks if isinstance(block, Table)).columns
+    }
+    assert columns["95 % CI"] == columns["mean so far"] > columns["difference"]
+    for width in range(45, 90):
+        lines = in_terminal(history("down"), style=Style(width=width)).splitlines()
+        (head,) = [line for line in lines if line.split()[:2] == ["slice", "rows"]]
+        assert "mean so far" in head or "95 % CI" not in head

@@ -364,6 +364,17 @@ def test_it_prints(browser: Any, path: Path, tmp_path: Path) -> None:
     window.close()
 
 
+def test_printed_labels_beside_a_table_can_be_read(page: Any) -> None:
+    """They have at least 6 points, which are 8 pixels, and a table too wide for the rest of the page is below."""
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 960})
+    drawn = "own => 12 * own.getBoundingClientRect().width / own.viewBox.baseVal.width"
+    sizes = [picture.evaluate(drawn) for picture in page.locator(".pair.uneven > figure > svg").all()]
+    page.emulate_media(media="screen")
+    assert sizes
+    assert min(sizes) >= 8
+
+
 def test_a_section_of_folded_tables_alone_is_not_printed(page: Any) -> None:
     folded, shown = page.locator("section[data-part=bins]"), page.locator("section[data-part=measures]")
     assert folded.is_visible()
@@ -548,4 +559,32 @@ def test_a_cell_of_a_notebook_switches_its_curve_alone(browser: Any, report: cal
         assert window.locator(".smooth.set").nth(other).is_hidden()
     ids = window.evaluate("[...document.querySelectorAll('[id]')].map(own => own.id)")
     assert len(ids) == len(set(ids))
+    window.close()
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("host", "scheme"),
+    [
+        ('<body data-jp-theme-light="true">', "light"),  # JupyterLab and nbconvert
+        ('<body data-jp-theme-light="false">', "dark"),
+        ('<body><div id="notebook">', "light"),  # the classic notebook
+        ('<body class="vscode-light">', "light"),
+        ('<body class="vscode-dark">', "dark"),
+        ("<body>", None),
+    ],
+)
+def test_a_cell_of_a_notebook_has_the_colours_of_its_host(
+    browser: Any, report: calibrant.Report, tmp_path: Path, host: str, scheme: str | None, system: str
+) -> None:
+    cell = tmp_path / "cell.html"
+    cell.write_text(f"<!doctype html>{host}{report._repr_html_()}", encoding="utf-8")
+    window = browser.new_page()
+    window.goto(cell.as_uri())
+    own = "(() => { const own = getComputedStyle(document.querySelector('.calibrant'));"
+    for media, expected in (("screen", scheme or system), ("print", "light")):
+        window.emulate_media(media=media, color_scheme=system)
+        colours = window.evaluate(f"{own} return [own.backgroundColor, own.color] }})()")
+        ground, ink = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in colours)
+        assert (ground > ink) == (expected == "light"), (media, colours)
     window.close()

@@ -216,10 +216,10 @@ def test_the_key_numbers_are_those_of_the_report() -> None:
 
 
 def test_the_next_steps_follow_from_the_findings() -> None:
-    recalibrate, cluster = "Fit a map of the scores on held-out rows", "If one patient or user has several rows, "
+    recalibrate, cluster = "Recalibrate the scores on held-out rows", "If one patient or user has several rows, "
     assert [step.startswith(cluster) for step in next_steps(of_event())] == [True]
     bad = next_steps(of_event(SCORES**3, groups=np.arange(N) % 4))
-    assert bad[0] == "Look at the groups with evidence of miscalibration: 0, 1, 2 and 1 more."
+    assert bad[0] == "Examine the groups with evidence of miscalibration: 0, 1, 2 and 1 more."
     assert bad[1].startswith(recalibrate)
     assert bad[2].startswith(cluster)
     assert len(bad) == 3
@@ -230,7 +230,7 @@ def test_the_next_steps_follow_from_the_findings() -> None:
     assert few[0] == "Collect more data, until each outcome has at least 15 rows (or clusters)."
     assert next_steps(of_event(clusters=np.arange(N) // 4)) == []
     undecided = with_facts(of_event(tolerance=0.03), Code.UNDECIDED, Code.UNDECIDED, more_rows=1234)
-    assert next_steps(undecided)[0] == "Collect about 1,234 more rows to settle the tolerance."
+    assert next_steps(undecided)[0] == "Collect about 1,234 more rows to decide about the tolerance."
 
 
 NEAR = st.floats(-2, 2, allow_nan=False).map(lambda x: round(x, 8))

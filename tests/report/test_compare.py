@@ -27,7 +27,7 @@ from calibrant.inputs.scores import class_row_scores, event_row_scores
 from calibrant.measures.differences import paired
 from calibrant.measures.differences.paired import Model
 from calibrant.render.terminal import Style, to_terminal
-from calibrant.report.compare_models import ReadModel
+from calibrant.report.compared_models import ReadModel
 from tests.keys_of import explained
 
 ROOT = Path(__file__).parents[2]
@@ -353,7 +353,7 @@ def test_the_test_of_a_model_is_that_of_its_report_in_closed_form() -> None:
     for name, scores in (("A", first), ("B", second)):
         report = calibrant.evaluate(scores, targets, n_resamples=200)
         assert comparison.tests[name].p_value == pytest.approx(report.test.details["closed_form_p_value"], rel=1e-9)
-    assert "a report simulates data sets, so its p-value may differ" in " ".join(str(comparison).split())
+    assert "a report on one model simulates data sets, so its p-value may differ" in " ".join(str(comparison).split())
 
 
 def test_rounding_to_single_precision_is_no_evidence() -> None:

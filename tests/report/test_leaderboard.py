@@ -16,7 +16,7 @@ import calibrant
 from calibrant import CalibrationSketch
 from calibrant.errors import InputError
 from calibrant.measures import Measure
-from calibrant.report.compare_models import MOST_PAIRED
+from calibrant.report.leaderboard import MOST_PAIRED
 
 N = 900
 RNG = np.random.default_rng(11)

@@ -141,7 +141,7 @@ def test_it_is_in_the_terminal_the_page_markdown_and_json(tmp_path: Path) -> Non
     text, page, markdown = str(report), report.to_html(tmp_path / "a.html").read_text(), report.to_markdown()
     flat = " ".join(text.split())
     assert re.search(r"\n  sex\n    F .*\n    M .*\n  ward\n    2 .*\n    9 .*\n    10 .*\n  all rows +1,200", text)
-    assert "Holm's correction allows for this" in flat
+    assert "Holm's correction is valid for overlapping groups" in flat
     assert page.count('<th scope="rowgroup"') == 2 * (1 + len(report.forests))
     assert markdown.count("| **ward** |") == 1 + len(report.forests)
     assert "sex: I² = " in flat
@@ -208,7 +208,7 @@ def test_the_picture_of_the_command_is_the_forest() -> None:
     assert "all rows (1,200)" in Path("a.svg").read_text()
     status, text = run(*given, "--marginal")
     assert status == 2
-    assert "--marginal is about the columns of --by; pass --by too" in text
+    assert "--marginal needs the columns of --by; pass --by too" in text
 
 
 TEXTS = st.text(st.sampled_from("ab'\"\\ ·\n"), max_size=6) | st.just(BETWEEN)

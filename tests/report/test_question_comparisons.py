@@ -237,11 +237,12 @@ def test_what_is_in_one_log_alone_is_named(logs: dict[str, Rows]) -> None:
     text = " ".join(str(found).split())
     for words in (
         "180 inputs, 4 questions, 2 models",
-        "Rows whose id is not in all logs, which are not compared: old (20).",
+        "Rows that are not compared, because their id is not in all logs: old (20).",
         "The question spare is not compared, because only old answered it.",
         "Options of tool that only new has: ask.",
         "Refusals, which are not compared: old 0, new 7.",
-        "Answers without a labelled answer of every model, which are not compared: old 87, new 0.",
+        "Answers to inputs that some model has not answered, or without a label, which are not "
+        "compared: old 87, new 0.",
         "Only the likeliest answer is compared in open, because the options differ between rows.",
     ):
         assert words in text
@@ -340,7 +341,7 @@ def test_without_ids_logs_have_the_same_number_of_rows(logs: dict[str, Rows]) ->
 )
 def test_logs_bring_their_data(logs: dict[str, Rows], argument: str, value: Any) -> None:
     log = calibrant.read_decisions(logs["old"])
-    with pytest.raises(InputError, match=f"{argument}: expected no other data with a DecisionLog"):
+    with pytest.raises(InputError, match=f"{argument}: expected no other data together with a DecisionLog"):
         calibrant.compare({"a": log, "b": log}, **{argument: value})  # type: ignore[call-overload]
     with pytest.raises(InputError, match=r"probs\['b'\]: expected a DecisionLog, like the other models, got a list"):
         calibrant.compare({"a": log, "b": [0.1]})

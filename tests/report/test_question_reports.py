@@ -112,7 +112,7 @@ def test_the_first_screen_has_a_row_for_each_question(reports: QuestionReports) 
     rows = {line.split()[0]: line for line in text.splitlines() if re.match(r"  (urgent|tool|mood|open) ", line)}
     assert rows["tool"].rstrip(" *").endswith("over-confident")
     assert rows["urgent"].endswith("no evidence")
-    assert "The options differ between rows in open" in text
+    assert "The options of open differ between rows" in text
     assert [line for line in text.splitlines() if line.startswith("Question ")] == [
         f"Question {name}" for name in reports
     ]
@@ -151,7 +151,7 @@ def test_what_was_not_evaluated_is_said() -> None:
         "Questions without labels: spare.",
         "Questions without answers: lost.",
         "The stated confidence differs from the largest probability by more than 0.001 in tool",
-        "The log has answers of 2 models together.",
+        "The log contains answers of 2 models, which are evaluated together.",
     ):
         assert words in text
 
@@ -207,7 +207,7 @@ def test_names_do_not_act(tmp_path: Any) -> None:
     [("targets", [1]), ("weights", [1.0]), ("groups", ["a"]), ("logits", True), ("weights_are", "sampling")],
 )
 def test_a_log_brings_its_data(log: calibrant.DecisionLog, argument: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"{argument}: expected no other data with a DecisionLog"):
+    with pytest.raises(InputError, match=f"{argument}: expected no other data together with a DecisionLog"):
         calibrant.evaluate(log, **{argument: value})
     with pytest.raises(KeyError, match="no question 'tol'; did you mean 'tool'"):
         calibrant.evaluate(log, level=None)["tol"]

@@ -517,3 +517,10 @@ def test_predictions_and_clusters_remain_in_the_order_of_the_caller(grouped: boo
     assert data.predictions.labels.tolist() == targets[rows].tolist()
     assert data.predictions.weights.tolist() == np.where(targets >= 0, weights, 0)[rows].tolist()
     np.testing.assert_array_equal(data.labels.hashes, as_clusters(labels, 60)[rows].hashes)
+
+
+@pytest.mark.parametrize("path", ["predictions.csv", Path("predictions.csv")])
+def test_a_path_is_no_array(path: Any) -> None:
+    for function in (calibrant.evaluate, calibrant.recalibrate, calibrant.certify_threshold):
+        with pytest.raises(InputError, match=r"^probs: expected an array, got a \w+; read the file first"):
+            function(path)

@@ -80,6 +80,7 @@ def results() -> tuple[Any, ...]:
     compared = calibrant.compare(models, y, groups=groups)
     found: list[Any] = [report, of_classes, compared, fix, fix.map, fix.map.check(p**2), sketch, sketch.table, watch]
     found += [watch.drift, calibrant.compare({"A": p, "B": p**2}, y, tolerance=0.01)]
+    found += [calibrant.compare_results({name: p < each for name, each in models.items()})]
     found += [calibrant.recalibrate(probs, targets.clip(max=4), method="temperature")]
     found += [calibrant.recalibrate(np.stack([p, p**2], 1), np.stack([y, y], 1), notion="multilabel")]
     found += [calibrant.certify_threshold(p, y, max_risk=0.3, groups=groups, cost_of_error=9, cost_of_referral=1)]

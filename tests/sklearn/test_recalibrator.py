@@ -30,7 +30,7 @@ from calibrant.sklearn import MappedClassifier, RecalibratedClassifier, Recalibr
 
 #: What cannot pass, and why.
 EXPECTED_FAILURES = {
-    "check_fit2d_1feature": "it has 3 rows of a class, and a map needs 5 rows of either outcome",
+    "check_fit2d_1feature": "it has 3 rows of a class, and a map needs 5 rows of each outcome",
     "check_n_features_in_after_fitting": "before scikit-learn 1.7 it has 4 rows of a class",
 }
 

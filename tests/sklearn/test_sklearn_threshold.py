@@ -424,8 +424,8 @@ def test_a_classifier_is_fitted_and_certified_out_of_fold():
         )
         assert model.threshold_.value == own.value is not None
         assert model.threshold_.approximate
-        assert "out of fold" in model.threshold_.flag
-        assert "out of fold" in str(model.threshold_)
+        assert "out-of-fold predictions" in model.threshold_.flag
+        assert "out-of-fold predictions" in " ".join(str(model.threshold_).split())
         alone = GaussianNB().fit(X, y, **params)
         np.testing.assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
         expected = naive(alone.predict_proba(X), lambda row, t=own.value: largest(row) if max(row) >= t else None)

@@ -250,7 +250,7 @@ def test_a_declared_largest_cluster_makes_betting_exact() -> None:
     p, y, clusters = in_clusters(900, 3, 0.01, 0.3, 2)
     seen = certified(p, y, clusters=clusters, method="betting")
     assert (seen.approximate, seen.observed_bounds, seen.largest_cluster) == (True, ("largest_cluster",), 3)
-    assert "--largest-cluster declares what is possible" in " ".join(seen.verdict())
+    assert "pass the largest possible value with --largest-cluster" in " ".join(seen.verdict())
     exact = certified(p, y, clusters=clusters, largest_cluster=3)
     assert (exact.method, exact.approximate, exact.observed_bounds) == ("betting", False, ())
     assert exact.coverage == seen.coverage > 0
@@ -295,7 +295,7 @@ def test_errors_that_rise_with_the_size_of_clusters_are_flagged() -> None:
     # One cluster with most of the errors, among 300 of one row.
     clusters = np.repeat(np.arange(301), [1] * 300 + [40])
     wrong = np.concatenate([rng.random(300) < 0.02, np.ones(40, bool)])
-    assert "the errors are those of about" in certified(rng.random(340), ~wrong, clusters=clusters).flag
+    assert "the errors come from only about" in certified(rng.random(340), ~wrong, clusters=clusters).flag
 
 
 def test_weights_that_are_related_to_errors_are_flagged() -> None:
@@ -381,7 +381,7 @@ def test_without_a_threshold_there_is_a_reason_and_a_number_of_rows() -> None:
     assert "with 50 % to 90 % probability, because few errors were seen" in " ".join(str(t).split())
     hopeless = certified(*sample(1_000, risk=0.3), max_risk=0.05)
     assert (hopeless.rows_needed, hopeless.coverage_needed) == (None, None)
-    assert "How many rows would help is not known" in " ".join(hopeless.verdict())
+    assert "No number of rows can be planned for a threshold" in " ".join(hopeless.verdict())
 
 
 def test_the_rows_that_are_needed_certify_more() -> None:

@@ -544,7 +544,7 @@ def test_the_first_batch_decides():
 
 def test_remedies_are_in_the_words_of_the_metric():
     for preds, target, remedy in (
-        ([0.5, torch.nan], [0, 1], "find the source of this value, or filter the row out of preds and target"),
+        ([0.5, torch.nan], [0, 1], "find the source of this value, or remove the row from preds and target"),
         ([0.5, 0.5], [-1, 1], r"the labels are -1 and 1: pass target == 1 if 1 is the event"),
         ([[0.5, 0.4]], [0], r"normalise the rows .*, pass logits=True to the metric if they are logits"),
         ([[0.5, 0.5]], [-100], "pass ignore_index=-100 to the metric to leave such rows out"),

@@ -83,13 +83,15 @@ def main() -> None:
 @option(
     "--classwise/--no-classwise",
     default=None,
-    help="Evaluate each class too (default: yes up to 10,000 classes, or below 500 classes in a sketch).",
+    help=(
+        "Report the calibration of each class too (default: for at most 10,000 classes, or fewer than 500 in a sketch)."
+    ),
 )
 @option("--ordered", is_flag=True, help="Read the classes as ordered levels, in the order of the columns.")
 @option(
     "--marginal",
     is_flag=True,
-    help="Make a group of each value of each column in --by. By default, groups are combinations of values.",
+    help="Form groups from each column of --by separately. By default, each combination of values is a group.",
 )
 @shared.classes
 @shared.level
@@ -112,13 +114,13 @@ def main() -> None:
     metavar="KIND",
     type=click.Choice(("pointwise", "simultaneous")),
     default=CommandOptions.bands,
-    help="The type of confidence and consistency bands of the isotonic curve: pointwise or simultaneous.",
+    help="The type of the confidence and consistency bands of the isotonic curve: pointwise or simultaneous.",
 )
 @option(
     "--tolerance",
     type=ERROR,
-    help="The largest error without practical importance, such as 0.02.",
-    common="The largest error without practical importance.",
+    help="The largest calibration error that is negligible in practice, such as 0.02.",
+    common="The largest negligible calibration error.",
 )
 @option(
     "--tolerance-of",
@@ -140,7 +142,7 @@ def main() -> None:
     "--sketch",
     "sketch_path",
     type=OutputFile(".cal", remedy=_SKETCH),
-    help="Write a sketch to this .cal file. The command merge can add several sketches.",
+    help="Write a sketch (sums of the data, without rows) to this .cal file. Add sketches with calibrant merge.",
 )
 @shared.outputs
 @option(
@@ -203,9 +205,11 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     "--on",
     type=COLUMN,
     multiple=True,
-    help="The column that identifies a row, or a question, for every model, or the column of the ids in the file of "
-    "--truth. By default, rows of files are matched by position (those of decision logs by id), and models in "
-    "one file are not paired.",
+    help=(
+        "The column of ids, to pair the rows (or questions) of the models. With --truth, the column of ids in "
+        "that file. By default, separate files are paired by position, decision logs by id, and models in one "
+        "file are not paired."
+    ),
     common="The column that identifies a row in every file.",
 )
 @option(
@@ -216,7 +220,10 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--paired/--independent",
     default=None,
-    help="Whether .cal files share clusters or have independent rows (default: not known, and conservative).",
+    help=(
+        "Whether .cal files contain the same clusters (--paired) or independent rows (--independent). By default "
+        "this is unknown, and intervals are conservative."
+    ),
 )
 @shared.rows
 @option(
@@ -228,16 +235,32 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @shared.numbers
 @shared.decisions
 @option(
+    "--correct",
+    metavar="COLUMNS",
+    help="The column of results without probabilities, from 0 (wrong) to 1 (correct), or several, such as 'agent*', "
+    "one for each model.",
+    common="The results, 1 or 0, without probabilities.",
+)
+@option(
+    "--sparse",
+    is_flag=True,
+    help="Compare models that answered different questions, adjusted for the difficulty of the questions. It needs "
+    "--on, the column of the question.",
+    common="Compare models that answered different questions.",
+)
+@option(
     "--own-outcomes/--same-outcomes",
     default=None,
-    help="Whether each model has its own outcomes, such as whether its answer is correct (default: the same "
-    "outcomes in several files, and in one file as found).",
+    help=(
+        "Whether the outcome depends on the model, such as whether its answer is correct (--own-outcomes). By "
+        "default, separate files must have the same outcomes, and in one file calibrant compares the columns."
+    ),
 )
 @option(
     "--sort-by",
     metavar="MEASURE",
     default=CommandOptions.sort_by,
-    help="The measure that the leaderboard ranks the models by, such as nll, accuracy, auroc or debiased_square.",
+    help="The measure that ranks the models, such as nll, accuracy, auroc or debiased_square.",
     common="The measure that ranks the models.",
 )
 @shared.one_event
@@ -279,6 +302,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     calibrant compare digits.parquet --scores 'p_*,overconfident_*'
     calibrant compare today.parquet --baseline last.json
     calibrant compare answers.csv --by model --outcome correct --on question_id
+    calibrant compare solved.csv --by agent --correct solved --on task
     calibrant compare a.jsonl b.jsonl c.jsonl --on id --own-outcomes
     calibrant compare decisions_old.jsonl decisions_new.jsonl --gate
 
@@ -291,41 +315,43 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     _run(ctx, options, loading.load_models, loading.compare, conditions.comparison_status)
 
 
-@main.command(short_help="Fit a map of the scores, and show how much it helps.")
+@main.command(short_help="Fit a recalibration map, and estimate its improvement.")
 @shared.argument("files", metavar="[FILE...]", nargs=-1, type=InputFile())
 @shared.one_model
 @option(
     "--notion",
     type=Among("notion", lambda: ("positive", "top-label", "multilabel")),
-    help="The type of calibration: positive or top-label for one event, or multilabel.",
+    help="The type of calibration: positive or top-label for one event, multilabel for several labels.",
 )
 @shared.classes
 @option(
     "--method",
     metavar="METHOD",
     default=CommandOptions.method,
-    help="The kind of map: auto, temperature, cox, beta, isotonic, constant, shift (or intercept), clipped, "
-    "histogram; or vector, matrix.",
-    common="The kind of map, such as temperature.",
+    help=(
+        "The method: auto, temperature, cox, beta, isotonic, constant, shift (or intercept), clipped or "
+        "histogram. For several classes: auto, temperature, vector or matrix."
+    ),
+    common="The method, such as temperature.",
 )
 @option(
     "--map",
     "map_path",
     type=OutputFile(".json"),
-    help="Write the map, as JSON, if it helps.",
-    common="Write the map, as JSON, if it helps.",
+    help="Write the map as JSON, if there is evidence that it helps.",
+    common="Write the map as JSON, if there is evidence that it helps.",
 )
 @option(
     "--sql",
     "sql_path",
     type=OutputFile(".sql"),
-    help="Write the map as an SQL expression, if it helps.",
+    help="Write the map as an SQL expression, if there is evidence that it helps.",
 )
 @option(
     "--onnx",
     "onnx_path",
     type=OutputFile(".onnx"),
-    help="Write the map as a model of ONNX, if it helps.",
+    help="Write the map as an ONNX model, if there is evidence that it helps.",
 )
 @option(
     "--anyway",
@@ -406,50 +432,66 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--yes-risk",
     type=RISK,
-    help="The largest acceptable error rate of decisions 'yes', with --no-risk. Cases between are referred.",
+    help=(
+        "The largest acceptable error rate of decisions 'yes'. Needs --no-risk. Cases between both thresholds "
+        "are referred."
+    ),
     common="The largest error rate of decisions 'yes'.",
 )
 @option(
     "--no-risk",
     type=RISK,
-    help="The largest acceptable error rate of decisions 'no'.",
+    help="The largest acceptable error rate of decisions 'no'. Needs --yes-risk.",
     common="The largest error rate of decisions 'no'.",
 )
 @option(
     "--confidence",
     type=SHARE,
     default=CommandOptions.confidence,
-    help="The probability that the error rate is as promised, and the level of intervals.",
-    common="The probability that the promise is kept.",
+    help="The confidence level of the certified error rate and of the intervals.",
+    common="The confidence level.",
 )
 @option(
     "--method",
     "certified_by",
     metavar="METHOD",
     type=click.Choice(("closed", "fixed-sequence", "betting")),
-    help="How thresholds are tested: closed, fixed-sequence, or betting, which is for clusters and sampling weights "
-    "(default: closed, or betting for weights that are not whole numbers).",
+    help=(
+        "The test of thresholds: closed, fixed-sequence, or betting for clusters and sampling weights (default: "
+        "closed, or betting for weights that are not whole numbers)."
+    ),
 )
 @option(
     "--largest-cluster",
     type=whole(lambda bound: bound > 0, "pass a number of rows, such as 20", name="n"),
-    help="The largest possible number of rows of a cluster. The method is then betting, whose promise is exact.",
+    help="The largest possible number of rows in a cluster. Implies --method betting, whose certificate is then exact.",
 )
 @option(
     "--max-weight",
     type=real(lambda bound: 0 < bound < float("inf"), "pass a weight, such as 20", "weight"),
-    help="The largest possible weight of a row, for sampling weights. The method is then betting.",
+    help="The largest possible sampling weight of a row. Implies --method betting.",
 )
-@option("--per-class", is_flag=True, help="Certify a threshold for each predicted class, all together.")
-@option("--each", is_flag=True, help="Certify each question of a decision model alone, not all together.")
+@option(
+    "--per-class",
+    is_flag=True,
+    help="Certify one threshold for each predicted class. The confidence level holds for all classes jointly.",
+)
+@option(
+    "--each",
+    is_flag=True,
+    help="Apply the confidence level to each question of a decision model alone, not to all questions jointly.",
+)
 @option(
     "--gates",
     "gates_path",
     type=OutputFile(".json"),
-    help="Write the certified gates of a decision model's questions as thresholds.json, version 1.",
+    help="Write the certified thresholds of a decision model's questions in the format thresholds.json, version 1.",
 )
 @option(
-    "--all", "all_measures", is_flag=True, help="Show the gates by observed accuracy too, for the questions of a log."
+    "--all",
+    "all_measures",
+    is_flag=True,
+    help="For decision logs, also show the thresholds that observed accuracy alone would give.",
 )
 @option("--cost-of-error", type=float, metavar="COST", help="The cost of a wrong automatic decision.")
 @option("--cost-of-referral", type=float, metavar="COST", help="The cost of a case that is referred to a person.")
@@ -477,7 +519,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     _run(ctx, options, loading.load, loading.certify, lambda found, _, **__: 0 if found.certified else conditions.OPEN)
 
 
-@main.command(short_help="Watch the calibration of a deployed model, slice by slice.")
+@main.command(short_help="Monitor the calibration of a deployed model, slice by slice.")
 @shared.argument(
     "state_path",
     metavar="STATE",
@@ -493,65 +535,73 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @shared.classes
 @option(
     "--label",
-    help="The name of the slice, such as 2026-W31 (default: the name of the first file).",
+    help="The name of the slice, such as 2026-W31 (default: the name of the file, or of the first and the last one).",
     common="The name of the slice, such as 2026-W31.",
 )
 @option(
     "--groups",
     metavar="NAMES",
     callback=lambda _ctx, _option, listed: None if listed is None else split(listed),
-    help="All groups of --by, such as north,south, with rows or without (default: those of the first slice). Or the "
-    "questions of a decision model; by default later ones are added.",
+    help=(
+        "The names of all groups of --by, also of groups that appear only later, such as north,south (default: "
+        "the groups of the first slice). For a decision log, the questions to monitor (default: all, also later "
+        "ones)."
+    ),
 )
 @option(
     "--time",
     type=COLUMN,
-    help="Make a slice of each period of this column of dates or times.",
-    common="Make a slice of each period of this column.",
+    help="Split the file into slices, one for each period of this column of dates or times.",
+    common="Split the file into slices by this column of dates.",
 )
 @option(
     "--every",
     metavar="PERIOD",
     type=click.Choice(("day", "week", "month")),
     default=CommandOptions.every,
-    help="The periods of --time: day, week or month.",
+    help="The length of the periods of --time: day, week or month.",
 )
 @option(
     "--alpha",
     type=share(lambda alpha: 0 < alpha <= 0.5, "pass a probability above 0 and up to 0.5, such as 0.05 or 5%", "p"),
-    help="The probability of an alarm without a drift, over all slices (default: 0.05).",
-    common="The probability of an alarm without a drift.",
+    help="The largest probability of an alarm, over all slices, if the model stays calibrated (default: 0.05).",
+    common="The largest probability of an alarm without a drift.",
 )
 @option(
     "--tolerance",
     type=ERROR,
-    help="The largest error of the probabilities without practical importance, such as 0.02.",
-    common="The largest error of the probabilities without practical importance.",
+    help="The largest error of the probabilities that is negligible in practice, such as 0.02.",
+    common="The largest negligible error of the probabilities.",
 )
 @option(
     "--tolerance-odds",
     type=real(lambda odds: odds > 1, "pass a factor above 1, such as 1.1", "factor"),
-    help="The tolerance as a factor of the odds, such as 1.1.",
+    help="The tolerance as a factor by which the odds may be wrong, such as 1.1.",
 )
-@option("--max-weight", type=float, metavar="WEIGHT", help="A bound on the weights, if they are not whole numbers.")
+@option(
+    "--max-weight",
+    type=float,
+    metavar="WEIGHT",
+    help="The largest possible weight of a row. Needed for weights that are not whole numbers.",
+)
 @option(
     "--threshold",
     "threshold_path",
     type=InputFile("path"),
-    help="Watch the promise of this threshold too, the JSON of calibrant threshold.",
-    common="Watch the promise of this threshold too.",
+    help="Also monitor the error rate of a certified threshold. Name the JSON file of calibrant threshold --json.",
+    common="Also monitor the error rate of this threshold.",
 )
 @option(
     "--since-onset",
     "since_onset_path",
     type=OutputFile(".cal", remedy=_SKETCH),
-    help="At an alarm, write a sketch of the rows since its onset to this .cal file.",
+    help="At an alarm, write a sketch of the rows since the estimated start of the drift to this .cal file.",
 )
 @option(
     "--prometheus",
     "prometheus_path",
     type=OutputFile(".prom"),
-    help="Write metrics of Prometheus to this .prom file.",
+    help="Write Prometheus metrics to this .prom file.",
 )
 @shared.exact
 @shared.keep_going
@@ -609,19 +659,20 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     """On errors about data, print one line and exit with their status."""
     from calibrant.files.local import Conversion, converting
 
-    try:
-        with converting(Conversion(options.encoding, options.sheet)):
+    # The message of an error may read the file again, as text in the same encoding.
+    with converting(Conversion(options.encoding, options.sheet)):
+        try:
             yield
-    except Exception as error:
-        from calibrant.cli.errors import message
+        except Exception as error:
+            from calibrant.cli.errors import message
 
-        console.say(" ".join(message(error, ctx, options).split()))
-        sys.exit(BAD_DATA)
+            console.say(" ".join(message(error, ctx, options).split()))
+            sys.exit(BAD_DATA)
 
 
-@main.command(short_help="Write a file with recalibrated scores.")
+@main.command(short_help="Apply a recalibration map to the scores in a file.")
 @shared.argument(
-    "map_file", metavar="MAP", type=InputFile("map", "Name a map, which calibrant recalibrate --map writes.")
+    "map_file", metavar="MAP", type=InputFile("map", "Name a map file, which calibrant recalibrate --map writes.")
 )
 @shared.argument("path", metavar="FILE", type=InputFile(missing="Name the file with the scores, such as new.csv."))
 @option(
@@ -639,23 +690,24 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
 @option(
     "--score",
     type=COLUMN,
-    help="The column of the scores (default: the usual names).",
+    help="The column of the scores (default: a column with a usual name, such as score).",
     common="The column of the scores.",
 )
 @option(
     "--probs",
     type=Listed("columns"),
-    help="The probabilities of many classes, such as 'p_*', for a map of classes.",
-    common="The probabilities of many classes, such as 'p_*'.",
+    help="The columns of the class probabilities, such as 'p_*', for a map of several classes.",
+    common="The columns of the class probabilities, such as 'p_*'.",
 )
 @option(
     "--name",
     type=Checked("name", lambda name: "" if name.strip() else f"{quoted(name)}; name the new column"),
     default="calibrated",
-    help="The name of the new column, or its beginning.",
+    help="The name of the new column. For several classes, the prefix of the new names.",
 )
 @shared.logits
-@option("--decimal-comma", is_flag=True, help="Decimals have a comma, such as 0,85.")
+@option("--percent", is_flag=True, help="Read the scores as percentages, such as 85 or '85%'.")
+@option("--decimal-comma", is_flag=True, help="Read a comma as the decimal point, such as in 0,85.")
 @shared.stored
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.pass_context
@@ -668,15 +720,16 @@ def apply(ctx: click.Context, /, encoding: str | None, sheet: str | None, **para
 
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
-    shared.check(ctx)
+    both = params["logits"] and params["percent"]
+    shared.check(ctx, ["--logits and --percent exclude each other; pass only one of them"] * both)
     with _failing(ctx, CommandOptions(encoding=encoding, sheet=sheet)):
         from calibrant.cli import loading
 
         loading.apply(**params)
 
 
-@main.command(short_help="Add up the sketches of several files.")
-@shared.files("Name sketches, such as monday.cal tuesday.cal.")
+@main.command(short_help="Merge the sketches of several files into one.")
+@shared.files("Name .cal files, such as monday.cal tuesday.cal.")
 @option(
     "--sketch",
     "-o",
@@ -734,7 +787,7 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
     "--level",
     type=SHARE,
     default=0.95,
-    help="The share of samples in which a calibrated model stays below the printed upper value.",
+    help="The probability that a calibrated model stays below the printed upper value.",
 )
 @option("--n-resamples", type=POSITIVE, default=1000, help="The number of simulated data sets, 1 or more.")
 @option("--rng", type=NATURAL, default=0, help="The seed of the simulated data sets.")

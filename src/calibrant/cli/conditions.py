@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calibrant.report.question_comparisons import QuestionComparisons
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
+    from calibrant.report.result_comparison import ResultComparison
     from calibrant.results import Decision
 
 #: The exit status if a condition holds or the gate rejects; 1 is for bad data, 2 for usage (click).
@@ -200,7 +201,7 @@ def report_status(report: Report | QuestionReports, conditions: Sequence[Conditi
 
 
 def comparison_status(
-    comparison: Comparison | QuestionComparisons, conditions: Sequence[Condition], *, gate: bool
+    comparison: Comparison | QuestionComparisons | ResultComparison, conditions: Sequence[Condition], *, gate: bool
 ) -> int:
     """Return the exit status of ``compare``: the gate asks whether a model is worse than the first.
 
@@ -215,7 +216,9 @@ def comparison_status(
     from calibrant.report.question_comparisons import QuestionComparisons
 
     if isinstance(comparison, QuestionComparisons):
-        parts = {f"question {quoted(name)}: ": each.together for name, each in comparison.questions.items()}
+        parts: dict[str, Any] = {
+            f"question {quoted(name)}: ": each.together for name, each in comparison.questions.items()
+        }
     else:
         parts = {"": comparison}
     statuses = [0]
@@ -230,7 +233,14 @@ def comparison_status(
                 statuses.append(FAILED)
     if gate:
         from calibrant.report.comparison_document import deciding
+        from calibrant.report.result_comparison import ResultComparison
+        from calibrant.report.result_document import difference_text
 
+        if isinstance(comparison, ResultComparison):
+            worse = [pair for pair in comparison.pairs if pair.first == comparison.names[0] and comparison.worse(pair)]
+            for pair in worse:
+                console.say(f"--gate: {difference_text(pair, comparison)}")
+            return _worst([*statuses, FAILED * bool(worse)])
         for start, part in parts.items():
             for pair in part.pairs:
                 if pair.first == part.names[0]:
@@ -337,7 +347,9 @@ def _change(condition: Condition, comparison: Comparison, place: int) -> float:
     """Return the number of the later model of a pair minus that of the first; NaN if it is missing."""
     if condition.measure == ROWS:
         return comparison.n
-    estimate = comparison.pairs[place][condition.measure]
+    estimate = comparison.pairs[place].estimates.get(condition.measure)
+    if estimate is None:
+        return math.nan
     if condition.field == FIELDS[-1]:
         return estimate.p_value
     return -float(getattr(estimate, {"low": "high", "high": "low"}.get(condition.field, condition.field)))

@@ -18,8 +18,8 @@ from calibrant.errors import CalibrantError, FileError, FileFault, InputError, m
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import SOFT_LABELS, Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
-from calibrant.files.column_options import Unnamed
-from calibrant.files.column_readings import best_pair, predicted_beside
+from calibrant.files.column_options import Unnamed, numbered
+from calibrant.files.column_readings import Readings, best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
 from calibrant.files.hints import candidates_in, unusable_values, values_of, written_in
 from calibrant.files.loaded import BadRows
@@ -90,7 +90,8 @@ class _OfFiles:
     def message(self, error: FileError) -> str:
         """Return the error with the command to type, and with all values of its columns that cannot be used."""
         text, is_whole = str(error), False
-        written = self.for_written(error.path) if error.fault is FileFault.VALUE else ""
+        may_propose = bool(self.options.files)  # `apply` lacks the options that are proposed
+        written = self.for_written(error.path) if error.fault is FileFault.VALUE and may_propose else ""
         if written:
             text = f"{error.path}: {error.problem}; {written}"
         elif isinstance(error, BadTarget):
@@ -106,12 +107,12 @@ class _OfFiles:
                 text = f"{error.path}: {got}; {remedy}"
         elif isinstance(error, Unnamed) and error.readings:
             cases = [f"{each.case}, type: {command_line(self.ctx, each.words)}" for each in error.readings]
-            text = "; ".join([f"{error.path}: {error.problem}", error.words, *cases])
+            text = "; ".join([f"{error.path}: {error.problem}", error.words, *numbered(cases)])
         elif error.options:
             text = f"{error.path}: {error.problem}; {error.remedy}: {command_line(self.ctx, error.options)}"
         else:
             text += self._for_filled_in(error)
-        if error.fault not in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN):
+        if error.fault not in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN) or not may_propose:
             return text
         least = 1 if error.fault is FileFault.NO_SUCH_COLUMN else 2
         columns = () if error.column is None else (error.column,)
@@ -138,6 +139,8 @@ class _OfFiles:
             return text
         listed = "; ".join(map(str, unusable[:_LISTED]))
         files = f" in {len(paths)} files" if len(paths) > 1 else ""
+        if least == 1:  # a column that is missing comes first
+            return f"{text}; values that cannot be used{files}: {listed}"
         return f"{path}: values that cannot be used{files}: {listed}; first: {text.removeprefix(f'{path}: ')}"
 
     def _beside(self, path: str) -> list[str]:
@@ -181,12 +184,13 @@ class _OfFiles:
     def for_outcomes(self, held: Held, paths: Sequence[str], column: str, score: str) -> str:
         """Return what to type where the column of outcomes holds something else than 0 and 1."""
         if counts := _SHARE.fullmatch(column):
-            words = f"if a row counts {quoted(counts[1])} of {quoted(counts[2])} trials"
-            typed = command_line(self.ctx, ("--events", counts[1], "--trials", counts[2]), ["--outcome"])
-            return f"{words}, type: {typed}"
+            return self._for_counts(*counts.groups())
         choice = None if held.are_fractions else _proposal(held, self.options)
         if choice is None:
             seen = candidates_in(paths[0])
+            trials = next((trials for events, trials in seen.counts_beside(score) if events == column), None)
+            if trials is not None:
+                return self._for_counts(column, trials)
             pair = best_pair(seen, [score], seen.outcomes)
             if pair is not None and pair[1] != column:
                 return f"name the column that holds 0 and 1, such as: {self.typed('--outcome', pair[1])}"
@@ -200,7 +204,20 @@ class _OfFiles:
                 choice = _of_event([max(held.present)], held, self.options)
             else:
                 return "name the column that holds 0 and 1 with --outcome"
-        return f"{choice[0]}, type: {self.typed(*choice[1])}"
+        others = [each for each in self.of_predicted(paths[0]) if each[1] != choice[1]]
+        return "; ".join(f"{case}, type: {self.typed(*words)}" for case, words in (choice, *others))
+
+    def of_predicted(self, path: str) -> list[tuple[str, tuple[str, ...]]]:
+        """Return when and what to type if the score may be the probability of a predicted label."""
+        if not (self.options.score and self.options.outcome) or self.options.engine == "spark":
+            return []
+        found = Readings(candidates_in(path), self.options).readings()
+        return [(each.case, each.words) for each in found if each.sql and each.words[::2] == ("--outcome",)]
+
+    def _for_counts(self, events: str, trials: str) -> str:
+        """Return what to type where a row counts several outcomes."""
+        typed = command_line(self.ctx, ("--events", events, "--trials", trials), ["--outcome"])
+        return f"if a row counts {quoted(events)} of {quoted(trials)} trials, type: {typed}"
 
 
 class _OfRows(_OfFiles):
@@ -319,7 +336,8 @@ class _OfRows(_OfFiles):
                     words = ("--class-names", ",".join(names))
                 return f"if label {first} is class {quoted(names[0])}, and so on, type: {self.typed(*words)}"
         if len(facts.names) <= _LISTED and not meant(facts.value, facts.names):
-            return "pass --labels with the spelling of the file, or correct the row"  # the problem lists the names
+            # The problem lists the names.
+            return "pass --labels if the file spells the labels differently, or correct the row"
         return None
 
     def _for_classes(
@@ -347,10 +365,9 @@ class _OfRows(_OfFiles):
         """Return what to type for each of two labels that may be the event of the scores."""
         event = event_of(labels, self.scores[0] if len(self.scores) == 1 else "")
         orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
-        cases = [
-            f"if {quoted(order[1])} is the event, type: {self.typed('--labels', ','.join(order))}" for order in orders
-        ]
-        return "; ".join(cases)
+        events = [(f"if {quoted(order[1])} is the event", ("--labels", ",".join(order))) for order in orders]
+        cases = (*events, *self.of_predicted(self.rows.paths[0]))
+        return "; ".join(numbered([f"{case}, type: {self.typed(*words)}" for case, words in cases]))
 
     def _for_named_columns(self, columns: Sequence[str], labels: Sequence[str]) -> str | None:
         """Return what to type for columns that name the labels, whole or in part; None where they do not."""

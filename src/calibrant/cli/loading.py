@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -16,12 +17,13 @@ import click
 import numpy as np
 
 from calibrant.cli import console, questions
-from calibrant.cli.options import ENGINES, CommandOptions, single_file
+from calibrant.cli.options import ENGINES, CommandOptions, problems_of_results, single_file
 from calibrant.cli.parameters import label
-from calibrant.errors import FileError, InputError
+from calibrant.errors import FileError, FileFault, InputError, quoted
 from calibrant.files.chunks import Judging, Progress
 from calibrant.files.column_options import Options, listed
 from calibrant.files.column_words import role_of
+from calibrant.files.hints import values_of
 from calibrant.files.loaded import (
     BadRows,
     FileDecisionModels,
@@ -37,6 +39,7 @@ from calibrant.files.logs import is_log, models_of, patterns_of_folders
 from calibrant.files.matching import by_model, check_models, matched, model_names
 from calibrant.files.paths import expand
 from calibrant.files.reading import read_models, read_predictions
+from calibrant.files.results import FileResults, answered, by_question, result_columns, result_options
 from calibrant.files.sketches import is_sketch_file, read_sketches
 from calibrant.inputs import notions
 from calibrant.inputs.predictions import as_predictions, check_logits
@@ -49,11 +52,15 @@ if TYPE_CHECKING:
     from calibrant.report.question_comparisons import QuestionComparisons
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
+    from calibrant.report.result_comparison import ResultComparison
     from calibrant.thresholds import QuestionThresholds
     from calibrant.thresholds.result import ThresholdResult
 
 #: The largest error rate of automatic decisions, unless another is named.
 _MAX_RISK: Final = 0.05
+
+#: A condition that a column of text has one label.
+_EQUALS: Final = re.compile(r"\s*(\"(?P<quoted>[^\"]+)\"|(?P<plain>\w+))\s*==?\s*'(?P<label>[^']*)'\s*")
 
 #: The options that no longer have an effect once a sketch exists.
 _FIXED_BY_SKETCH: Final = {field.name for field in fields(Options)} - {"weights_are", "models", "on"} | {
@@ -111,7 +118,24 @@ def _read(
     if isinstance(loaded, FilePredictions) and (options.logits or loaded.logits):
         with about(loaded):
             check_logits(loaded.probs)
+    _check_event(loaded, options)
     return loaded
+
+
+def _check_event(loaded: FilePredictions | FileSketch, options: CommandOptions) -> None:
+    """Reject an event that no row has, such as ``fraud = 'Yes'``, if the column spells its label in another way."""
+    match = _EQUALS.fullmatch(options.outcome or "")
+    if match is None:
+        return
+    has_event = np.any(loaded.targets) if isinstance(loaded, FilePredictions) else np.any(loaded.sketch.table.positives)
+    if has_event:
+        return
+    column, label = match["quoted"] or match["plain"], match["label"]
+    present = values_of(loaded.paths, column, options).present
+    alike = [text for text in present if text.strip().casefold() == label.strip().casefold()]
+    if alike and label not in present:
+        problem = f"--outcome {quoted(options.outcome or '')}: no row has {quoted(label)}"
+        raise FileError(loaded.paths[0], problem, f"did you mean {quoted(alike[0])}?")
 
 
 def _models(options: CommandOptions) -> tuple[list[str], list[str]]:
@@ -123,10 +147,30 @@ def _models(options: CommandOptions) -> tuple[list[str], list[str]]:
 
 def load_models(
     ctx: click.Context, options: CommandOptions, step: Progress
-) -> FileModels | FileSketches | FileDecisionModels:
-    """Read the predictions of several models: columns of the same files, files of their own, sketches, or logs."""
+) -> FileModels | FileSketches | FileDecisionModels | FileResults:
+    """Read the predictions of several models: columns of the same files, files of their own, sketches, or logs.
+
+    Logs without probabilities still tell which answers are correct, and are read for that.
+    """
+    try:
+        return _load_models(ctx, options, step)
+    except FileError as error:
+        by_results = replace(options, correct="correct")
+        if error.fault is not FileFault.NO_PROBABILITIES or any(problems_of_results(ctx, by_results)):
+            raise
+    read = _load_models(ctx, by_results, step)
+    doubt = "the logs contain no probabilities, so the models are compared by their results"
+    return replace(read, doubts=(*read.doubts, doubt))
+
+
+def _load_models(
+    ctx: click.Context, options: CommandOptions, step: Progress
+) -> FileModels | FileSketches | FileDecisionModels | FileResults:
     models, paths = _models(options)
     names = model_names(models)
+    if options.correct is not None or options.sparse:
+        _check_models(ctx, models, paths)
+        return _load_results(ctx, options, dict(zip(names, models, strict=True)), step)
     if len(models) > 1 and (logs := questions.load_models(ctx, options, models, names)) is not None:
         return logs
     if options.models:
@@ -140,7 +184,18 @@ def load_models(
         return _load_sketches(ctx, options, dict(zip(names, models, strict=True)), of_rows, step)
     if options.paired is not None:
         option = "--paired" if options.paired else "--independent"
-        msg = f"{option} is only for .cal files, because rows are always compared in pairs; leave the option out"
+        msg = (
+            f"{option} is only for .cal files, because the rows of other files are always paired; leave the option out"
+        )
+        raise click.UsageError(msg, ctx)
+    _check_models(ctx, models, paths)
+    return _load_files(options, names, models, paths, step)
+
+
+def _check_models(ctx: click.Context, models: Sequence[str], paths: Sequence[str]) -> None:
+    """Reject files that are named twice, and folders of logs of several tasks, which would be compared as models."""
+    if repeated := [model for model, count in Counter(models).items() if count > 1]:
+        msg = f"{quoted(repeated[0])} is named as two models; name each file once"
         raise click.UsageError(msg, ctx)
     if len(paths) == len(models) and all(map(is_log, paths)) and (patterns := patterns_of_folders(paths)):
         command = shlex.join(["calibrant", "compare", *patterns])
@@ -150,7 +205,6 @@ def load_models(
             f"shell does not expand it: {command}"
         )
         raise click.UsageError(msg, ctx)
-    return _load_files(options, names, models, paths, step)
 
 
 def _load_files(
@@ -163,7 +217,7 @@ def _load_files(
     """Read the rows of each model from files of its own, and match them; logs are matched by their questions."""
     logs = all(map(is_log, paths))
     options = replace(options, on_questions=logs)
-    loaded = [_load_model(options, [model], step) for model in models]
+    loaded = [_load_model(options, model, step) for model in models]
     if logs and len(paths) == len(models):
         names = models_of(paths) or names
     own = options.own_outcomes
@@ -180,7 +234,7 @@ def _load_long(ctx: click.Context, options: CommandOptions, step: Progress) -> F
             option = "--paired" if options.paired else "--independent"
             msg = f"{option} does not work with --on, which pairs the rows; leave one of them out"
             raise click.UsageError(msg, ctx)
-        every = _load_model(options, options.files[:1], step)
+        every = _load_model(options, options.files[0], step)
         return matched(by_model(every), own=options.own_outcomes, long=True)
     judging = Judging(options.notion, False, weights_are=options.weights_are)
     loaded = cast("FileSketch", _read(options.files, options, judging, step, keep=False))
@@ -198,6 +252,51 @@ def _load_long(ctx: click.Context, options: CommandOptions, step: Progress) -> F
     )
 
 
+def _load_results(ctx: click.Context, options: CommandOptions, files: Mapping[str, str], step: Progress) -> FileResults:
+    """Read the results of models, or their predictions of different questions, and put the questions side by side."""
+    results, long = options.correct is not None, options.is_long
+    if options.sparse and not options.on and not all(map(is_log, options.files)):
+        raise click.UsageError("--sparse matches rows by question; name the column of the question with --on", ctx)
+    columns, first = list(options.models), expand(options.files)[0]
+    if options.correct is not None and not is_log(first):
+        named = result_columns(first, "--correct", options.correct)
+        columns = list(named) if len(files) == 1 and not long else []
+        if len(columns) == 1:
+            raise click.UsageError(single_file(options), ctx)
+    reads: Mapping[str, FilePredictions]
+    if columns:
+        reads = {column: _load_column(options, column, step) for column in columns}
+    elif long:
+        own = replace(options, by_values=True, by_models=True)
+        reads = by_model(_load_rows(_with_results(own), options.files, step))
+    else:
+        logs = all(map(is_log, files.values()))
+        own = replace(_with_results(options), on_questions=logs)
+        reads = {name: _load_rows(own, [path], step) for name, path in files.items()}
+        reads = dict(zip((models_of(list(files.values())) if logs else None) or reads, reads.values(), strict=True))
+    return by_question(
+        reads, results=results, sparse=options.sparse, own=options.own_outcomes, long=long or bool(columns)
+    )
+
+
+def _with_results(options: CommandOptions) -> CommandOptions:
+    return options if options.correct is None else result_options(options, options.correct)
+
+
+def _load_column(options: CommandOptions, column: str, step: Progress) -> FilePredictions:
+    """Read one of several columns of results or scores; with ``--sparse``, the rows in which it has a value."""
+    own = replace(options, scores=None, models=())
+    own = replace(own, score=column) if options.correct is None else result_options(own, column)
+    return _load_rows(answered(own, column) if options.sparse else own, options.files, step)
+
+
+def _load_rows(options: CommandOptions, files: Sequence[str], step: Progress) -> FilePredictions:
+    """Read rows; those of predictions are evaluated for their errors."""
+    if options.correct is None:
+        return _evaluated(options, files, step)
+    return cast("FilePredictions", _read(files, options, Judging(), step, keep=True))
+
+
 def _load_columns(options: CommandOptions, step: Progress) -> FileModels:
     """Read the predictions of models that are columns of the same files."""
     read = read_models(options.files, options, logits=options.logits, progress=step)
@@ -208,9 +307,14 @@ def _load_columns(options: CommandOptions, step: Progress) -> FileModels:
     return read
 
 
-def _load_model(options: CommandOptions, names: Sequence[str], step: Progress | None) -> FilePredictions:
+def _load_model(options: CommandOptions, model: str, step: Progress) -> FilePredictions:
     """Read the predictions of one model from files of its own, and evaluate their events for their errors."""
-    loaded = _read(names, options, Judging(options.notion, False), step, keep=True)
+    return _evaluated(options, [model], step)
+
+
+def _evaluated(options: CommandOptions, files: Sequence[str], step: Progress | None) -> FilePredictions:
+    """Read predictions, and evaluate their events for their errors."""
+    loaded = _read(files, options, Judging(options.notion, False), step, keep=True)
     loaded = cast("FilePredictions", loaded)  # whose rows are kept
     arguments = {name: value for name, value in data_of(loaded, options).items() if name not in _OF_EVENTS}
     with about(loaded):
@@ -272,11 +376,13 @@ def _of_rows(predictions: FileRows, options: CommandOptions) -> dict[str, Any]:
 
 
 def compare(
-    predictions: FileModels | FileSketches | FileDecisionModels, options: CommandOptions
-) -> Comparison | QuestionComparisons:
+    predictions: FileModels | FileSketches | FileDecisionModels | FileResults, options: CommandOptions
+) -> Comparison | QuestionComparisons | ResultComparison:
     """Return the comparison of the models, or those by the questions of their logs."""
     from calibrant.report.compare_models import compare as compare_models
 
+    if isinstance(predictions, FileResults):
+        return _compare_results(predictions, options)
     how = _named(options, "n_bins", "level", "tolerance", "weights_are", "sort_by")
     if isinstance(predictions, FileDecisionModels):
         return questions.compare(predictions, options, how)
@@ -295,13 +401,33 @@ def compare(
     models: dict[str, Any] = {name: predictions.arrays[argument] for name, argument in predictions.models.items()}
     for name, argument in predictions.targets_of.items():
         models[name] = models[name], predictions.arrays[argument]
-    return compare_models(
+    compared: Comparison = compare_models(
         models,
         None if predictions.targets_of else predictions.targets,
         **_of_rows(predictions, options),
         logits={name: options.logits or is_logits for name, is_logits in predictions.logits.items()},
         **how,
     )
+    return compared
+
+
+def _compare_results(read: FileResults, options: CommandOptions) -> ResultComparison:
+    """Return the comparison of results, or of the predictions of different questions."""
+    from calibrant.report.compare_models import compare as compare_models
+    from calibrant.report.result_comparison import compare_results
+
+    values, targets = read.values, read.targets
+    found: ResultComparison
+    if targets is None:
+        found = compare_results(values, clusters=read.clusters, sparse=options.sparse, level=options.level)
+        return found
+    how: dict[str, Any] = {"logits": read.logits or options.logits, "class_names": read.class_names}
+    how |= {"notion": options.notion, "sort_by": options.sort_by, "level": options.level, "clusters": read.clusters}
+    if isinstance(targets, Mapping):
+        found = compare_models({name: (probs, targets[name]) for name, probs in values.items()}, sparse=True, **how)
+    else:
+        found = compare_models(values, targets, sparse=True, **how)
+    return found
 
 
 def evaluate(
@@ -377,7 +503,7 @@ def load_scores(ctx: click.Context, options: CommandOptions, step: Progress) -> 
 
 def _scores(options: CommandOptions, step: Progress | None = None) -> FilePredictions:
     """Read scores without outcomes, as many columns as shares; all rows are kept."""
-    read = _load_model(replace(options, without_outcomes=True), expand(options.files), step)
+    read = _evaluated(replace(options, without_outcomes=True), expand(options.files), step)
     shares = 1 if isinstance(options.trained_prior, float) else len(cast("Sequence[float]", options.trained_prior))
     if read.probs.reshape(len(read.probs), -1).shape[1] != shares:
         problem = f"has the scores {read.sources['probs']}, but --trained-prior has {shares} share{'s' * (shares > 1)}"
@@ -432,8 +558,10 @@ def certify(
     if isinstance(predictions, FileSketch):
         bets = options.certified_by == "betting" or options.largest_cluster or options.max_weight
         if bets and not is_sketch_file(options.files[0]):
-            problem = "has so many rows that they became a sketch, which contains no clusters but sums of several"
-            remedy = "pass --exact to keep the rows, or leave --method and its bounds out"
+            problem = (
+                "has so many rows that they became a sketch, which pools clusters and so cannot be used by betting"
+            )
+            remedy = "pass --exact to keep the rows, or leave --method, --largest-cluster and --max-weight out"
             raise FileError(predictions.paths[0], problem, remedy)
         if options.per_class:
             problem = "is a sketch, which does not contain the predicted class"
@@ -456,6 +584,7 @@ def apply(
     probs: str | None,
     name: str,
     logits: bool,
+    percent: bool,
     decimal_comma: bool,
     quiet: bool,
 ) -> None:
@@ -477,18 +606,20 @@ def apply(
         return values
 
     classes = None if number is None else ClassColumns(number, fitted.event.get("class_names"), probs)
-    rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, comma=decimal_comma)
+    written = {"comma": decimal_comma, "percent": percent}
+    rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, **written)
     if not quiet:
         console.say(f"wrote {output} ({rows:,} rows)")
     if fitted.assumed:
         changed = "only the event rate" if number is None else "only the shares of the classes"
         console.say(f"{map_file}: assumed: the correction assumes that {changed} changed after training")
     elif not fitted.proven:
-        console.say(f"{map_file}: the gain of this map is not proven")
+        console.say(f"{map_file}: there was no evidence that this map improves the scores")
     if drift is not None and (found := drift.result()).drifted:
         console.say(
-            f"the scores differ from those that the map was fitted to: distance {found.distance:.3f}, "
-            f"more than {found.limit:.3f}; {100 * found.outside:.3g} % are outside the fitted range"
+            "the distribution of the scores differs from the scores that the map was fitted to: distance "
+            f"{found.distance:.3f}, above the limit of {found.limit:.3f}; {100 * found.outside:.3g} % of the "
+            "scores are outside the fitted range"
         )
 
 

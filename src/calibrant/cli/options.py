@@ -124,6 +124,8 @@ class CommandOptions(Options):
     config: Configured | None = None
     conditions: tuple[Condition, ...] = ()
     baseline: str | None = None
+    correct: str | None = None
+    sparse: bool = False
     paired: bool | None = None
     own_outcomes: bool | None = None
     sort_by: str = "brier"
@@ -230,7 +232,9 @@ def files(missing: str) -> Declaration:
 
 
 COLUMN: Final = ColumnName()
-exact = option("--exact", is_flag=True, help="Keep every row in memory. By default, large data become a sketch.")
+exact = option(
+    "--exact", is_flag=True, help="Keep every row in memory. By default, large data are summarised as a sketch."
+)
 predictions = files("Name a file, such as predictions.csv.")
 score = option(
     "--score",
@@ -241,8 +245,8 @@ score = option(
 probs = option(
     "--probs",
     type=Listed("columns"),
-    help="The probabilities of many classes, as columns 'p_*', a column of lists, or an array.",
-    common="The probabilities of the classes, such as 'p_*'.",
+    help="The class probabilities, as columns 'p_*', a column of lists, or an array.",
+    common="The class probabilities, such as 'p_*'.",
 )
 targets = option(
     "--targets", "targets_file", type=InputFile(), help="The .npy file with the targets, if FILE is an .npy file."
@@ -253,19 +257,19 @@ rows = declared(
         "--weights-are",
         type=click.Choice(("frequency", "sampling")),
         metavar="KIND",
-        help="The meaning of whole-number weights: frequency (counts of equal rows) or sampling.",
+        help="What whole-number weights mean: frequency (the row stands for so many equal rows) or sampling.",
     ),
     option(
         "--by",
         type=COLUMN,
         multiple=True,
-        help="Evaluate groups by a column, SQL, month(date) or week(date). The option may be repeated.",
-        common="Evaluate groups by a column. Repeatable.",
+        help="Evaluate groups of rows by a column, an SQL expression, month(date) or week(date). May be repeated.",
+        common="Evaluate groups by a column. May be repeated.",
     ),
     option(
         "--by-values",
         is_flag=True,
-        help="Make a group of each number in --by. By default, more than 50 numbers become quintiles.",
+        help="Form one group for each number in --by. By default, more than 50 numbers are grouped into quintiles.",
     ),
     option(
         "--cluster",
@@ -310,10 +314,17 @@ numbers = declared(
         "--odds",
         metavar="FORM",
         type=click.Choice(("decimal", "american")),
-        help="Read --probs as odds, decimal (1.85) or american (-118), and normalise 1 / odds over the classes.",
+        help=(
+            "Read --probs as betting odds, decimal (1.85) or american (-118), and convert them to probabilities "
+            "that sum to 1."
+        ),
     ),
-    option("--events", type=COLUMN, help="The column of the number of events, if a row counts several, with --trials."),
-    option("--trials", type=COLUMN, help="The column of the number of trials, with --events."),
+    option(
+        "--events",
+        type=COLUMN,
+        help="The column with the number of events, if a row counts several trials. Needs --trials.",
+    ),
+    option("--trials", type=COLUMN, help="The column with the number of trials. Needs --events."),
     stored,
 )
 one_event = option(
@@ -333,7 +344,7 @@ classes = declared(
     option(
         "--labels",
         type=ClassNames("labels"),
-        help="The labels of the targets in the order of the classes, such as 'no,yes' or '1-10'.",
+        help="The labels of the target column in the order of the classes, such as 'no,yes' or '1-10'.",
     ),
     option(
         "--class-names",
@@ -343,7 +354,9 @@ classes = declared(
     option("--ignore-index", type=int, metavar="LABEL", help="Leave out the rows whose target is this label."),
 )
 level = option("--level", type=SHARE, default=CommandOptions.level, help="The level of the confidence intervals.")
-keep_going = option("--keep-going", is_flag=True, help="Leave out files that cannot be used, and print their names.")
+keep_going = option(
+    "--keep-going", is_flag=True, help="Leave out files that calibrant cannot use, and print their names."
+)
 json = option(
     "--json",
     "json_path",
@@ -360,15 +373,17 @@ logits = option(
 )
 #: The logs of decision models, in which columns have no names.
 decisions = declared(
-    option("--question", help="Use this question alone, if FILE is the log of a decision model."),
+    option("--question", help="If FILE is the log of a decision model, evaluate only this question."),
     option(
         "--truth",
         "truth_path",
         type=InputFile(),
-        help="The file with the labels of a decision model's answers, a column or key for each question.",
+        help="The file with the right answers for a decision log, with one column or key for each question.",
     ),
-    option("--yes", metavar="TEXT", help="The text that means yes, if the labels of yes-no questions are texts."),
-    option("--stated", is_flag=True, help="Use the confidences that answers state, not their largest probability."),
+    option("--yes", metavar="TEXT", help="The label that means yes, if the labels of yes-no questions are texts."),
+    option(
+        "--stated", is_flag=True, help="Evaluate the confidence that each answer states, not its largest probability."
+    ),
 )
 #: What the rows of one model are read from.
 one_model = declared(
@@ -391,19 +406,19 @@ one_model = declared(
     logits,
     numbers,
     decisions,
-    option("--on", "truth_on", type=COLUMN, help="The column of the ids in the file of --truth (default: id)."),
+    option("--on", "truth_on", type=COLUMN, help="The column of ids in the file of --truth (default: id)."),
 )
 draws = declared(
     option(
         "--n-resamples",
         type=NATURAL,
         default=CommandOptions.n_resamples,
-        help="The number of simulated data sets. With 0, closed formulas replace the simulation.",
+        help="The number of simulated data sets. With 0, calibrant uses closed formulas instead.",
     ),
     option("--rng", type=NATURAL, default=CommandOptions.rng, help="The seed of the simulated data sets."),
 )
 outputs = declared(
-    option("--quiet", is_flag=True, help="Print only errors, warnings, and why a condition or gate failed."),
+    option("--quiet", is_flag=True, help="Print only errors, warnings, and the reason of a failed condition or gate."),
     json,
     option(
         "--html",
@@ -413,7 +428,7 @@ outputs = declared(
         common="Write the result as one HTML page.",
     ),
     option("--title", help="The title of the HTML page (default: the file name)."),
-    option("--date", help="A date or other text below the title of the HTML page."),
+    option("--date", help="A date or other text, printed below the title of the HTML page."),
     option("--open", "open_page", is_flag=True, help="Open the HTML page in a browser."),
     option(
         "--markdown",
@@ -530,7 +545,7 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
     if options.ordered:
         yield from _of_ordered(options)
     if options.marginal and not options.by:
-        yield "--marginal is about the columns of --by; pass --by too, such as --by sex --by ward --marginal"
+        yield "--marginal needs the columns of --by; pass --by too, such as --by sex --by ward --marginal"
     if options.engine == "spark":
         yield from _of_spark(options)
     elif options.master is not None:
@@ -548,7 +563,7 @@ def _of_ordered(options: CommandOptions) -> Iterator[Problem]:
 def _of_spark(options: CommandOptions) -> Iterator[Problem]:
     """Yield the options that Spark has not."""
     if options.exact:
-        yield "--exact keeps the rows in this process, but --engine spark does not; pass only one of the two options"
+        yield "--exact keeps the rows in this process, but Spark does not; pass only one of --exact and --engine spark"
     others: dict[str, Any] = {
         "--targets": options.targets_file,
         "--logits": options.logits,
@@ -559,7 +574,7 @@ def _of_spark(options: CommandOptions) -> Iterator[Problem]:
     for option in _given(others):
         yield f"{option} is not available with --engine spark; pass only one of the two options"
     if options.notion == "multilabel":
-        remedy = "report on each label with --score and --outcome"
+        remedy = "report on each label separately with --score and --outcome"
         yield f"--notion multilabel is not available with --engine spark; {remedy}"
 
 
@@ -573,7 +588,7 @@ def _of_conditions(options: CommandOptions) -> Iterator[Problem]:
         shown |= {measure.name for measure in OF_LEVELS}
     for condition in options.conditions:
         if condition.measure not in shown:
-            option, remedy = "--measures", "add the measure there"
+            option, remedy = "--measures", "add the measure to that list"
             if not selection.listed:
                 option = f"--profile {options.profile}"
                 remedy = f"list the measures with --measures {condition.measure},..."
@@ -588,7 +603,7 @@ def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iter
     elif not options.files and not _is_faulty(ctx, "prior", "trained_prior"):
         yield "name a file, such as held_out.csv, or a known event rate, with --prior and --trained-prior"
     if options.anyway and not options.outputs.keys() & {"map", "sql", "onnx"} and not _is_faulty(ctx, "map_path"):
-        yield "--anyway writes a map that is not proven; name it with --map"
+        yield "--anyway writes the map even without evidence that it helps; pass --map too, such as --map map.json"
 
 
 def _of_prior(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -635,14 +650,16 @@ def _of_shares(options: CommandOptions) -> Iterator[Problem]:
 def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``threshold``."""
     yield from problems_of_one_model(ctx, options)
-    if (options.yes_risk is None) != (options.no_risk is None):
+    sides = {"yes_risk": options.yes_risk, "no_risk": options.no_risk}
+    is_wrong = any(_is_faulty(ctx, side) for side in sides)
+    if (options.yes_risk is None) != (options.no_risk is None) and not is_wrong:
         yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
     elif options.yes_risk is not None:
         others = {"--max-risk": options.max_risk, "--by": options.by, "--probs": options.probs}
         for option in _given({**others, "--per-class": options.per_class}):
             yield f"{option} does not work with --yes-risk and --no-risk; leave one of them out"
     if options.gates_path is not None and options.question is not None:
-        yield "--gates is about all questions; leave --question out"
+        yield "--gates writes the thresholds of all questions; leave --question out"
     if options.per_class and options.by:
         yield "--per-class and --by exclude each other; pass only one of the two options"
     bounds = {"--largest-cluster": options.largest_cluster, "--max-weight": options.max_weight}
@@ -667,11 +684,11 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
         yield "--tolerance and --tolerance-odds exclude each other; pass only one of the two options"
     if options.time is not None:
         for option in _given({"--label": options.label, "--by": options.by}):
-            yield f"{option} does not work with --time; leave one of them out, or monitor one file for each slice"
+            yield f"{option} does not work with --time; leave one of them out, or add one file for each slice"
     if not options.files:
         names = ("label", "groups", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path")
         for option in _given({f"--{name.removesuffix('_path')}": getattr(options, name) for name in names}):
-            yield f"{option.replace('_', '-')} is for a slice; name its file too"
+            yield f"{option.replace('_', '-')} describes a slice; name the file of the slice too, such as week31.csv"
 
 
 def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -680,12 +697,37 @@ def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterat
     if options.outcome and options.target:
         yield "--outcome and --target both name the true values; pass only one of the two options"
     if options.truth_on is not None and options.truth_path is None and not _is_faulty(ctx, "truth_path"):
-        yield "--on names the ids in the file of --truth; pass --truth too"
+        yield "--on names the column of ids in the file of --truth; pass --truth too"
+
+
+def problems_of_results(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of ``--correct`` and ``--sparse``."""
+    of_both: dict[str, Any] = {"--weight": options.weight, "--events": options.events, "--trials": options.trials}
+    of_both |= {"--tolerance": options.tolerance, "--baseline": options.baseline, "--targets": options.targets_file}
+    of_both |= {"--paired": options.paired, "--independent": options.paired is False}
+    of_both |= {"--ignore-index": options.ignore_index, "--by": () if options.is_long else options.by}
+    of_results: dict[str, Any] = {"--score": options.score, "--probs": options.probs, "--scores": options.scores}
+    of_results |= {"--outcome": options.outcome, "--target": options.target, "--logits": options.logits}
+    of_results |= {"--percent": options.percent, "--odds": options.odds, "--notion": options.notion}
+    of_results |= {"--own-outcomes": options.own_outcomes, "--same-outcomes": options.own_outcomes is False}
+    of_results |= {"--class-names": options.class_names, "--question": options.question}
+    typed = ctx.get_parameter_source("sort_by") is ParameterSource.COMMANDLINE
+    of_results |= {"--sort-by": typed and options.sort_by}
+    of_both = of_results | of_both if options.correct is not None else of_both
+    named = "--correct" if options.correct is not None else "--sparse"
+    for option in _given(of_both)[:1]:
+        yield f"{option} does not work with {named}; pass only one of the two"
 
 
 def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``compare``."""
     yield from _of_both(ctx, options)
+    if options.correct is not None or options.sparse:
+        yield from problems_of_results(ctx, options)
+    if options.correct is not None:
+        if options.is_long and not options.on:
+            yield "--correct compares models by question; name the column of the question with --on"
+        return
     if options.scores is not None:
         if len(set(options.models)) < max(len(options.models), 2):
             yield "--scores", f"{quoted(options.scores)}; name two models or more, each once, such as old,new"
@@ -693,15 +735,16 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
             "--score": options.score,
             "--probs": options.probs,
             "--targets": options.targets_file,
-            "--on": options.on,
+            "--on": () if options.sparse else options.on,
             "--baseline": options.baseline,
             "--paired": options.paired,
             "--independent": options.paired is False,
         }
         for option in _given(for_files)[:1]:
-            yield f"--scores is for models in one file, but {option} is for separate files; pass only one of the two"
+            problem = f"--scores names models in one file, but {option} is for separate files; pass only one of the two"
+            yield problem + ", and name the baseline first in --scores" * (option == "--baseline")
         if options.own_outcomes is not None:
-            yield "--scores is for models with the same outcomes, so --own-outcomes does not work with it; leave it out"
+            yield "--scores is for models with the same outcomes; leave --own-outcomes out"
     elif not options.baseline and len(options.files) == 1 and not _may_be_several(options.files[0]) and not options.by:
         yield single_file(options)
     if options.is_long and not options.on:
@@ -748,7 +791,11 @@ def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     typed = ctx.get_parameter_source("dpi") is ParameterSource.COMMANDLINE
     if typed and options.png_path is None and not _is_faulty(ctx, "png_path", "dpi"):
         vector = next((f"--{kind}" for kind in ("svg", "pdf") if getattr(options, f"{kind}_path") is not None), "")
-        why = f"{vector} writes lines, which have no resolution" if vector else "it is the resolution of a PNG file"
+        why = (
+            (f"{vector} writes a vector image, which has no resolution")
+            if vector
+            else "it sets the resolution of a PNG file"
+        )
         yield f"--dpi works only with --png, because {why}; pass --png too, or leave --dpi out"
     if options.by_values and not options.by:
         yield "--by-values works only with --by; pass --by too"
@@ -767,9 +814,12 @@ def _of_numbers(options: CommandOptions) -> Iterator[Problem]:
     elif options.events is not None:
         others = {"--outcome": options.outcome, "--target": options.target, "--weight": options.weight}
         for option in _given({**others, "--probs": options.probs, "--on": options.on}):
-            yield f"{option} does not work with --events and --trials, which count outcomes; leave it out"
+            yield f"{option} does not work with --events and --trials, which already contain the outcomes; leave it out"
         if options.weights_are == "sampling":
-            yield "--events and --trials are counts, not sampling weights; leave --weights-are out"
+            yield (
+                "--weights-are does not work with --events and --trials, which are always counts; leave "
+                "--weights-are out"
+            )
 
 
 def _is_faulty(ctx: click.Context, *names: str) -> bool:

@@ -87,7 +87,7 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     if isinstance(result, Report) and len(names) == len(predictions.omitted):
         readable = replace(result, omitted=names)
 
-    title = options.title or _title([Path(path).name for path in predictions.paths], options.files)
+    title = options.title or _title(_names(predictions.paths), options.files)
     contents: dict[str, Callable[[], bytes]] = {
         "sketch": lambda: cast("FileSketch", predictions).sketch.to_bytes(),
         "json": lambda: _json(
@@ -133,10 +133,12 @@ def _has_gates(result: QuestionThresholds, options: CommandOptions) -> bool:
     without = [name for name in result if result.gate(name) is None]
     composite = result.composite is not None and result.composite.certified
     if len(without) == len(result) and not composite:
-        console.say(f"{options.gates_path} is not written, because no gate is certified")
+        console.say(f"{options.gates_path} is not written, because no threshold is certified")
         return False
     if without and not options.quiet:
-        console.say(f"{options.gates_path} leaves out the questions without a certified gate: {', '.join(without)}")
+        console.say(
+            f"{options.gates_path} does not contain the questions without a certified threshold: {', '.join(without)}"
+        )
     return True
 
 
@@ -145,12 +147,18 @@ def _is_written(result: RecalibrationResult | QuestionRecalibrations, options: C
     if isinstance(result, Mapping):  # the questions of a log
         kept = set(result.questions if options.anyway else result.proven)
         left = named([short(name) for name in result.log if name not in kept], _LEFT_OUT)
-        why = "no map can be fitted" if options.anyway else "no map is proven; --anyway writes every fitted map"
+        why = (
+            "no map can be fitted"
+            if options.anyway
+            else "there is no evidence that any map helps; to write every fitted map, pass --anyway"
+        )
         if left:
-            console.say(f"{options.map_path} leaves out {left}, for which {why}" if kept else f"not written: {why}")
+            console.say(
+                f"{options.map_path} does not contain {left}, for which {why}" if kept else f"not written: {why}"
+            )
         return bool(kept)
     if not options.anyway and result.objection:
-        console.say(f"the map is not written, because {result.objection}; --anyway writes it")
+        console.say(f"the map is not written, because {result.objection}; to write it, pass --anyway")
         return False
     return True
 
@@ -161,7 +169,7 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     from calibrant.render.blocks import Source
 
     event = None if predictions is None else _event(watch, predictions, options)
-    source = Source(event=event or "")
+    source = Source(event=event or "", window=(options.since_onset_path or "") if watch.drift is not None else "")
     summary = watch.to_dict() | ({} if event is None else {"source": {"event": event}})
     contents: dict[str, Callable[[], bytes]] = {
         "json": lambda: _json(summary),
@@ -311,19 +319,39 @@ def _event(result: Result | Monitor, predictions: FileRead, options: CommandOpti
 
 
 def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
-    """Say that the groups of a report look like models, with the command that compares them."""
-    if len(options.by) != 1 or not _NAMES_MODELS.fullmatch(options.by[0]):
+    """Say that the groups or the logs of a report look like models, with the command that compares them."""
+    if _have_common_questions(predictions):
+        are_pooled, files = "Several files answer the same questions, so several models may be pooled.", options.files
+    elif len(options.by) == 1 and _NAMES_MODELS.fullmatch(options.by[0]):
+        are_pooled, files = f"The models in {quoted(options.by[0])} are pooled.", predictions.paths[:1]
+    else:
         return {}
-    names = {"--by": options.by[0], "--score": options.score, "--probs": options.probs}
+    names = {"--score": options.score, "--probs": options.probs}
     names |= {"--outcome": options.outcome, "--target": options.target, "--where": options.where}
     names |= {"--weight": options.weight, "--weights-are": options.weights_are}
     names |= {"--encoding": options.encoding, "--sheet": options.sheet}
     flags = {"--logits": options.logits, "--percent": options.percent, "--decimal-comma": options.decimal_comma}
-    named = [part for option, name in names.items() if name is not None for part in (option, name)]
+    named = [part for name in options.by for part in ("--by", name)]
+    named += [part for option, name in names.items() if name is not None for part in (option, name)]
     named += [part for name in options.clusters for part in ("--cluster", name)]
     named += [option for option, given in flags.items() if given]
-    command = shlex.join(["calibrant", "compare", *predictions.paths[:1], *named])
-    return {"pooled": f"The models in {quoted(options.by[0])} are pooled. To compare the models, use: {command}"}
+    command = shlex.join(["calibrant", "compare", *files, *named])
+    return {"pooled": f"{are_pooled} To compare the models, use: {command}"}
+
+
+def _have_common_questions(predictions: FileRead) -> bool:
+    """Whether files of logs have questions in common, as those of several models have."""
+    import numpy as np
+
+    from calibrant.files.loaded import FilePredictions
+
+    if not isinstance(predictions, FilePredictions) or not predictions.protocol or len(predictions.paths) < 2:
+        return False
+    questions = predictions.clusters
+    if questions is None or predictions.columns.get("clusters") != ("question",):
+        return False
+    first, rest = np.split(questions, [predictions.rows[0]])
+    return bool(np.isin(first, rest).any())
 
 
 def _sources(predictions: FileRead, options: CommandOptions, event: str | None) -> dict[str, Any]:
@@ -355,7 +383,7 @@ def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandO
     return Source(
         event=sources["event"] or "",
         pooled=sources.get("pooled", ""),
-        files=", ".join(Path(path).name for path in predictions.paths),
+        files=", ".join(_names(predictions.paths)),
         where=options.where or "",
         columns=predictions.described(),
         timezone=options.timezone_used or "",
@@ -409,7 +437,7 @@ def open_page(path: str) -> str:
         Path(path).resolve().as_uri()
     ):
         return ""
-    return f"--open: no browser can be opened here; open this page yourself: {path}"
+    return f"--open: no browser was found; open this page yourself: {path}"
 
 
 def _text(document: Document, *, title: str, used: str = "") -> str:
@@ -468,7 +496,9 @@ def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
         listed = ", ".join(map(repr, (*first, *(name for (name,) in others))[:_NAMED]))
         verb = "together identify" if len(first) > 1 else "identify" if others else "identifies"
         options_of = " ".join(f"--cluster {shlex.quote(name)}" for name in first)
-        console.say(f"{listed} {verb} units with several rows each; if rows of a unit are dependent, pass {options_of}")
+        console.say(
+            f"{listed} {verb} units with several rows each; if the rows of one unit are dependent, pass {options_of}"
+        )
 
 
 def warn(predictions: FileRead) -> None:
@@ -480,6 +510,14 @@ def warn(predictions: FileRead) -> None:
         console.say(f"left out {len(predictions.omitted):,} of {files:,} files:")
         for path, reason in predictions.omitted:
             console.tell(f"  {path}: {reason}")
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """Return the names of files, with as many of their folders as tell them apart."""
+    parts = [Path(path).parts for path in paths]
+    lengths = range(1, max(map(len, parts), default=0) + 1)
+    each_length = ([str(Path(*part[-length:])) for part in parts] for length in lengths)
+    return next((names for names in each_length if len(set(names)) == len(set(paths))), list(paths))
 
 
 def _title(paths: Sequence[str], named: Sequence[str]) -> str:

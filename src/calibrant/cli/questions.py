@@ -105,7 +105,7 @@ def _read(options: CommandOptions, paths: Sequence[str], on: str | None) -> Deci
         try:
             log = log.stated()
         except InputError as error:
-            problem = f"has {error.got}, and --stated needs {error.expected}"
+            problem = f"has {error.got}, but --stated needs {error.expected}"
             raise FileError(paths[0], problem, "leave --stated out, to use the probabilities") from None
     if options.question is not None and options.question not in log:
         problem = f"has no question {quoted(options.question)} with a labelled answer"
@@ -126,7 +126,10 @@ def _unused_sheet(options: CommandOptions) -> str | None:
 def _check(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that a log of decisions does not take."""
     if options.time is not None:
-        msg = "--time needs a column of times, which the log of a decision model has not; add a file for each period"
+        msg = (
+            "--time needs a column of times, which the log of a decision model does not have; name the log of "
+            "one period at a time"
+        )
         raise click.UsageError(msg, ctx)
     by_group = ctx.info_name == "threshold" and len(options.by) == 1
     others: dict[str, Any] = {
@@ -164,7 +167,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
             msg = f"{option} does not work with the log of a decision model; leave it out, or name columns with --probs"
             raise click.UsageError(msg, ctx)
     if options.groups is not None and options.question is not None:
-        msg = "--groups names questions to watch together; leave it out, or --question"
+        msg = "--groups names the questions to monitor together; leave --groups or --question out"
         raise click.UsageError(msg, ctx)
     of_one: dict[str, Any] = {"--since-onset": options.since_onset_path}
     of_one |= {"--yes-risk": options.yes_risk is not None, "--no-risk": options.no_risk is not None}
@@ -176,7 +179,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         of_one |= {"--bands": options.bands != CommandOptions.bands}
     for option, value in of_one.items():
         if value and options.question is None:
-            msg = f"{option} is about one question; name it with --question"
+            msg = f"{option} works only for one question; name it with --question"
             raise click.UsageError(msg, ctx)
 
 

@@ -40,7 +40,7 @@ _SPARK_SQL: Final = "write the expression in Spark SQL"
 _OF_FAULTS: Final = {
     Fault.MISSING: _LEAVE_OUT,
     Fault.WEIGHT: f"correct the rows, or {_LEAVE_OUT}",
-    Fault.ROW_SUM: "divide each row by its sum, or report on each label with --score and --outcome",
+    Fault.ROW_SUM: "divide each row by its sum, or report on each label separately with --score and --outcome",
     Fault.OUTCOMES: "name both labels with --labels, the event last, or name the columns of all classes with --probs",
     Fault.CLASS_INDICES: f"name the column of every class with --probs, or {_LEAVE_OUT}",
     Fault.LABEL_NAMES: "pass --labels in the order of the columns; for one event, write the event last",

@@ -66,6 +66,11 @@ _ELSEWHERE: Final = {
     "--output": "--json",
     "--out": "--json",
     "--bootstrap": "--n-resamples",
+    "--max-error": "--max-risk",
+    "--metrics": "--measures",
+    "--subgroup": "--by",
+    "--plot": "--png",
+    "--figure": "--png",
 }
 
 
@@ -178,7 +183,8 @@ class Command(click.Command):
         if matches == ["--json"] and _value_of(name, typed).lower().endswith((".html", ".htm")):
             matches = ["--html"]
         meant = " or ".join(map(repr, matches))
-        hint = f"did you mean {meant}?" if meant else f"'{ctx.command_path} --help' lists them"
+        every = "--help-all" if self._is_long else "--help"
+        hint = f"did you mean {meant}?" if meant else f"'{ctx.command_path} {every}' lists them"
         return click.UsageError(f"No such option {quoted(name)}; {hint}", ctx)
 
     def invoke(self, ctx: click.Context) -> Any:

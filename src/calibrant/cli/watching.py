@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import os
+import re
+from calendar import monthrange
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +36,9 @@ if TYPE_CHECKING:
 
 #: The groups of a period, as SQL of a column.
 _PERIODS: Final = {"day": "strftime({}, '%Y-%m-%d')", "week": "week({})", "month": "month({})"}
+
+#: Labels of periods: years, weeks, months and days.
+_PERIOD: Final = re.compile(r"(?P<year>\d{4})(-W(?P<week>\d\d)|-(?P<month>\d\d)(-(?P<day>\d\d))?)?")
 
 #: Whole numbers that are years.
 _YEARS: Final = range(1000, 3000)
@@ -91,7 +99,7 @@ def _are_years(ctx: click.Context, options: CommandOptions, column: str) -> bool
     if all(year.is_integer() and year in _YEARS for year in numbers):
         if ctx.get_parameter_source("every") is ParameterSource.COMMANDLINE:
             problem = f"--time {quoted(column)} contains years, but --every {options.every} needs dates"
-            raise FileError(path, problem, "leave --every out, so that each year is a period")
+            raise FileError(path, problem, "leave --every out, so that each year is one slice")
         return True
     problem = f"--time {quoted(column)} contains numbers such as {numbers[0]:g}, which are not dates or years"
     raise FileError(path, problem, "name a column of dates, times, or years of four digits")
@@ -106,61 +114,109 @@ def _updated(predictions: FilePredictions | FileSketch | FileDecisions, options:
     else:
         watch = Monitor.of_state(content, options.state_path)
         _check_settings(watch, given, options)
+        if watch.groups and options.time is not None and not isinstance(predictions, FileDecisions):
+            remedy = "pass one file for each slice with --by, or begin a new state"
+            raise FileError(options.state_path, "was begun with --by, which does not work with --time", remedy)
     if options.threshold_path is not None:
         with of_file(options.threshold_path):
             watch.watch_threshold(_threshold(options.threshold_path, options.question))
     known, seen = set(watch.labels), []
+    spans = list(filter(None, map(_span, known)))
     for label, arguments in _slices(predictions, options):
         if options.time is not None and label in known:
             seen.append(label)
         else:
+            if options.time is not None:
+                _check_period(label, spans, options)
             watch.update(**arguments, label=label)
     if seen and not options.quiet:
-        console.say(f"{len(seen)} periods are in the state already, up to {seen[-1]}; they are left out")
+        console.say(f"{len(seen)} periods up to {seen[-1]} are in the state already and are not added again")
     return watch
+
+
+def _span(label: str) -> tuple[date, date, str] | None:
+    """Return the first and the last day of a label that is a day, a week, a month or a year; None of another one."""
+    match = _PERIOD.fullmatch(label)
+    if match is None:
+        return None
+    year, week, month, day = (int(part or 0) for part in match.group("year", "week", "month", "day"))
+    try:
+        if week:
+            return date.fromisocalendar(year, week, 1), date.fromisocalendar(year, week, 7), label
+        first = date(year, month or 1, day or 1)
+        last = first if day else date(year, month or 12, monthrange(year, month or 12)[1])
+    except ValueError:  # a month 13
+        return None
+    return first, last, label
+
+
+def _check_period(label: str, spans: Sequence[tuple[date, date, str]], options: CommandOptions) -> None:
+    """Reject a period with days of a slice that has another label: its rows would count twice."""
+    own = _span(label)
+    other = own and next((name for first, last, name in spans if first <= own[1] and own[0] <= last), None)
+    if other:
+        problem = f"has a slice {quoted(other)} with days of the period {quoted(label)}"
+        remedy = "pass --every as for this slice, or begin a new state"
+        raise FileError(options.state_path, problem, remedy)
 
 
 def _check_settings(watch: Monitor, given: Mapping[str, Any], options: CommandOptions) -> None:
     """Reject options that differ from those that a state was begun with."""
     if options.groups is not None and set(options.groups) != set(watch.groups or ()):
         had = ", ".join(watch.groups or ()) or "none"
-        problem = f"was begun with other groups than those of --groups ({had})"
-        raise FileError(options.state_path, problem, "leave --groups out, or begin a new state")
+        problem = f"was started with groups ({had}) that differ from --groups"
+        raise FileError(options.state_path, problem, "leave --groups out, or start a new state file")
     for name, value in given.items():
         option, own = f"--{name.replace('_', '-')}", watch.settings[name]
         if own != value:
             had = f"without {option}" if own is None else f"with {option} {number(own)}, not {number(value)}"
-            raise FileError(options.state_path, f"was begun {had}", f"leave {option} out, or begin a new state")
+            raise FileError(options.state_path, f"was started {had}", f"leave {option} out, or start a new state file")
 
 
 def _threshold(path: str, question: str | None) -> dict[str, Any]:
     """Return the JSON of a threshold, or that of one question among several."""
-    remedy = "name the JSON that calibrant threshold --json wrote"
+    remedy = "name the JSON file that calibrant threshold --json wrote"
     content = read_bytes(path, remedy)
     try:
         found = parsed(content)
     except ValueError as error:
-        raise FileError(path, f"is not the JSON of a threshold ({str(error)[:100]})", remedy) from None
+        raise FileError(path, f"is not a threshold file of calibrant ({str(error)[:100]})", remedy) from None
     if not isinstance(found, dict):
-        raise FileError(path, "is not the JSON of a threshold", remedy)
+        raise FileError(path, "is not a threshold file of calibrant", remedy)
     if question is None or "questions" not in found:
         return found
     parts = found["questions"]
     if not isinstance(parts, list) or not all(
         isinstance(part, dict) and isinstance(part.get("name"), str) for part in parts
     ):
-        raise FileError(path, "is not the JSON of thresholds", remedy)
+        raise FileError(path, "is not a file with the thresholds of questions", remedy)
     entries: dict[str, dict[str, Any]] = {part["name"]: part for part in parts}
     if question not in entries:
-        raise FileError(path, f"has no threshold of the question {quoted(question)}", nearest(question, entries))
+        raise FileError(path, f"contains no threshold for the question {quoted(question)}", nearest(question, entries))
     return entries[question]
+
+
+def _label_of(paths: Sequence[str], options: CommandOptions) -> str:
+    """Return the name of the file or the folder of a slice with its partitions; of several the first and the last."""
+    given = options.files
+    if len(given) == 1 and has_magic(given[0]) and not os.path.exists(given[0]):
+        given = tuple(paths)
+    first, last = map(_name_of, (given[0], given[-1]))
+    return first if first == last else f"{first} … {last}"
+
+
+def _name_of(path: str) -> str:
+    """Return a name such as week31 of a file or a folder; in partitions, such as day=2026-11-01/part-0, with these."""
+    folders, name = os.path.split(path.rstrip("/"))
+    parts = [part for part in folders.split("/") if "=" in part]
+    return "/".join([*parts, name if os.path.isdir(path) else Path(name).stem])
 
 
 def _slices(
     predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the label and the arguments of each slice, in order."""
-    label = Path(options.files[0]).stem if options.label is None else options.label
+    label = _label_of(predictions.paths, options) if options.label is None else options.label
     if isinstance(predictions, FileSketch):
         sketches = {label: predictions.sketch} if options.time is None else predictions.sketch.groups
         yield from ((name, {"probs": sketch}) for name, sketch in sorted(sketches.items()))

@@ -245,7 +245,7 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
         if values.dtype.kind == "f" and np.isnan(values).any():
             row = int(np.argmax(np.isnan(values)))
             facts = Facts(place=Place(row))
-            got, remedy = f"nan at row {row}", "filter the row out first"
+            got, remedy = f"nan at row {row}", "remove the row first"
             raise InputError(name, "a class in every row", got, remedy, fault=Fault.MISSING, facts=facts)
     if len(predicted) != len(true):
         raise InputError(

@@ -109,6 +109,7 @@ class FileFault(Enum):
     UNKNOWN_KIND = "unknown kind"
     OTHER_KIND = "other kind"
     NO_SUCH_COLUMN = "no such column"
+    NO_PROBABILITIES = "no probabilities"
     EMPTY = "empty"
     VALUE = "value"
 
@@ -183,8 +184,8 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def meant(name: str, choices: Iterable[str]) -> str:
-    """Return a hint ``did you mean 'x'?``, or an empty string if no choice is similar."""
-    names = list(choices)
+    """Return a hint ``did you mean 'x'?``, or an empty string if no choice is similar; one letter rarely is."""
+    names = [choice for choice in choices if len(choice) > 1 or len(name) <= 2]
     folded = {choice.casefold(): choice for choice in names}
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
     if close:

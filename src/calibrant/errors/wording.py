@@ -49,7 +49,7 @@ class Terms:
     @property
     def filter(self) -> str:
         """How to leave a row out."""
-        return f"filter the row out of {self.rows or self.probs} and {self.targets}"
+        return f"remove the row from {self.rows or self.probs} and {self.targets}"
 
 
 PYTHON: Final = Terms()
@@ -217,7 +217,7 @@ def _of_label_name(facts: Facts, terms: Terms) -> str:
         labels, event = list(facts.suspicion.labels), facts.suspicion.labels[1]
         equal = f"{terms.equal.format(event)} if {event!r} is the event"
         return f"pass {equal}, or {terms.class_names}={labels} to evaluate"
-    order = "" if facts.n_classes is None else ", in the order of the columns"
+    order = "" if facts.n_classes is None else ", in the order of the columns (classes_ of scikit-learn)"
     return f"pass {terms.class_names} to evaluate{order}, or map them to integers"
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, nearest, quoted
 from calibrant.errors.wording import number
 from calibrant.files.column_options import ColumnSelection, NamedColumns, Options, in_words, listed
+from calibrant.files.column_values import Percents, ValueWords, check_per_cents, shown
 from calibrant.files.column_words import USUAL
 from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
@@ -36,7 +37,10 @@ Map = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _NUMBER: Final = "calibrant score"
 _MISSING: Final = "give every row a score"
-_OUTSIDE: Final = "give every row a probability in [0, 1], or pass --logits if the scores are log-odds"
+_OUTSIDE: Final = (
+    "give every row a probability in [0, 1], or pass --percent if the scores are percentages, or --logits if they are "
+    "log-odds"
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ def apply_to_file(
     classes: ClassColumns | None = None,
     name: str = "calibrated",
     comma: bool = False,
+    percent: bool = False,
 ) -> int:
     """Write a file with columns of mapped scores after the others, and return its number of rows.
 
@@ -76,6 +81,8 @@ def apply_to_file(
         The name of the new column; of classes, what stands before the names of the classes.
     comma : bool
         Whether decimals in text have a comma.
+    percent : bool
+        Whether the scores are percentages, numbers from 0 to 100 or texts such as ``85%``. New columns are not.
 
     Raises
     ------
@@ -83,9 +90,10 @@ def apply_to_file(
         For a file that cannot be read or written, a missing column, a name that is taken, and for a value that is not
         a score: it names the row.
     """
-    (path, *others) = expand([path])
+    given, (path, *others) = path, expand([path])
     if others:
-        raise FileError(path, f"is one of {1 + len(others)} files that the pattern matches", "name one file at a time")
+        problem = f"stands for {1 + len(others):,} files, but one file is written"
+        raise FileError(given, problem, f"name one file at a time, such as {path}")
     check_bytes(path)
     kind = kind_of(path)
     if kind not in ("csv", "json", "parquet", "arrow"):
@@ -101,14 +109,22 @@ def apply_to_file(
     _check_names(table, names, kind)
     arrow, header = load("pyarrow", "to write files"), [*table.header, *names]
     rows, failures = 0, []
+    percents = {column: _percents_of(table, column, comma=comma) for column in columns} if percent else {}
 
     def longer() -> Iterator[Any]:
         nonlocal rows
         try:
-            for batch, scores in _batches(table, columns, comma=comma):
-                wider = [*batch.columns, *_mapped(table, columns, scores, mapped, rows)]
+            for batch, texts in _batches(table, columns, comma=comma, as_text=percent):
+                scores = [
+                    _fractions(table, column, read, rows, percents[column], comma=comma)
+                    if percent
+                    else _numbers(table, column, read, rows)
+                    for column, read in zip(columns, texts, strict=True)
+                ]
+                wider = [*batch.columns, *_mapped(table, columns, np.column_stack(scores), mapped, rows)]
                 yield arrow.RecordBatch.from_arrays(wider, schema=_schema(batch.schema, header))
                 rows += batch.num_rows
+            check_per_cents(path, columns, max((each.largest for each in percents.values()), default=0.0))
         except CalibrantError as error:
             failures.append(error)  # what writes the rows would raise another one
             raise
@@ -132,7 +148,8 @@ def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
     lower = {each.lower(): each for each in table.columns}
     taken = [lower[each.lower()] for each in names if each.lower() in lower]
     if taken:
-        raise FileError(table.path, f"has a column named {quoted(taken[0])}", "name the new column with --name")
+        remedy = f"name the new column with --name, such as --name {_free(table.columns)}"
+        raise FileError(table.path, f"has a column named {quoted(taken[0])}", remedy)
     twice = [each for each, count in Counter(table.header).items() if count > 1 and (each or kind != "csv")]
     if twice:
         raise FileError(table.path, f"has several columns named {quoted(twice[0])}", "give each column its own name")
@@ -140,6 +157,12 @@ def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
     if cut:
         problem = f"has a column whose name contains the character NUL, {cut[0]!r}"
         raise FileError(table.path, problem, "rename the column")
+
+
+def _free(columns: Sequence[str]) -> str:
+    """Return a name of a new column that no column has."""
+    taken = {name.lower() for name in columns}
+    return next(name for k in itertools.count(2) if (name := f"calibrated_{k}") not in taken)
 
 
 def _schema(schema: Any, header: Sequence[str]) -> Any:
@@ -181,8 +204,10 @@ def _columns_of(table: FileTable, classes: ClassColumns) -> list[str]:
     return [found[suffixes.index(name)] for name in names]
 
 
-def _batches(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterator[tuple[Any, list[Any]]]:
-    """Yield all columns as record batches, and the scores in some of them as columns of numbers."""
+def _batches(
+    table: FileTable, columns: Sequence[str], *, comma: bool, as_text: bool
+) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield all columns as record batches, and the scores in some of them as columns of numbers, or as they are."""
     if not isinstance(table, EngineTable):
         for batch in table.batches(ColumnSelection(probs=table.columns)):
             yield batch, [batch.column(column) for column in columns]
@@ -190,7 +215,7 @@ def _batches(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterat
     table.check_names(table.columns)
     own = [identifier(name) for name in table.columns[: len(table.header)]]  # paths within structs come after them
     names = map(identifier, columns)
-    numbers = [name if table.has_types else number_of(name, comma=comma) for name in names]
+    numbers = [name if table.has_types or as_text else number_of(name, comma=comma) for name in names]
     scores = [f"{number} AS {identifier(f'{_NUMBER} {i}')}" for i, number in enumerate(numbers)]
     query = f"SELECT {', '.join([*own, *scores])} FROM {table.relation()}"
     with table.connection() as connection:
@@ -203,11 +228,11 @@ def _batches(table: FileTable, columns: Sequence[str], *, comma: bool) -> Iterat
             raise table.explain(error, condition=False) from error
 
 
-def _mapped(table: FileTable, columns: Sequence[str], scores: Sequence[Any], mapped: Map, first: int) -> list[Any]:
+def _mapped(
+    table: FileTable, columns: Sequence[str], values: NDArray[np.float64], mapped: Map, first: int
+) -> list[Any]:
     """Return the mapped scores of a batch that begins at row ``first``."""
     arrow = load("pyarrow", "to write files")
-    pairs = zip(columns, scores, strict=True)
-    values = np.column_stack([_numbers(table, column, column_of, first) for column, column_of in pairs])
     try:
         found = mapped(values if len(columns) > 1 else values[:, 0])
     except InputError as error:
@@ -221,6 +246,43 @@ def _mapped(table: FileTable, columns: Sequence[str], scores: Sequence[Any], map
     return [arrow.array(column) for column in found.reshape(len(values), -1).T]
 
 
+def _percents_of(table: FileTable, column: str, *, comma: bool) -> Percents:
+    """Return what reads the scores of a column as percentages."""
+
+    def place(row: int) -> str:
+        return f"row {table.row_of(row)}, column {quoted(column)}"
+
+    def remedy(text: str) -> str:
+        return "pass --decimal-comma if the comma is a decimal point" if "," in text and not comma else _MISSING
+
+    return Percents(table.path, place, remedy, column)
+
+
+def _fractions(
+    table: FileTable, column: str, scores: Any, first: int, percents: Percents, *, comma: bool
+) -> NDArray[np.float64]:
+    """Return the scores of a column of percentages, numbers or texts, as fractions."""
+    arrow = load("pyarrow", "to write files")
+    if not (arrow.types.is_string(scores.type) or arrow.types.is_large_string(scores.type)):
+        return percents.fractions(_numbers(table, column, scores, first), first)
+    texts = scores.to_pylist()
+    empty = next((row for row, text in enumerate(texts) if text is None), None)
+    if empty is not None:
+        raise _without_number(table, column, first + empty)
+    if comma:  # a point may stand between thousands, so a text with one is not a number
+        point = next((row for row, text in enumerate(texts) if "." in text), None)
+        if point is not None:
+            problem = f"{percents.place(first + point)}: {shown(texts[point])} has a decimal point"
+            raise FileError(table.path, problem, "leave --decimal-comma out, or write a comma", column=column)
+        texts = [text.replace(",", ".") for text in texts]
+    return percents.fractions(ValueWords.of(np.array(texts, str)), first)
+
+
+def _without_number(table: FileTable, column: str, row: int) -> FileError:
+    at = table.row_of(row)
+    return FileError(table.path, f"column {quoted(column)} holds no number in row {at:,}, not a score", _MISSING)
+
+
 def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[np.float64]:
     """Return the scores of a column."""
     arrow = load("pyarrow", "to write files")
@@ -232,8 +294,7 @@ def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[
         problem = f"column {quoted(column)} holds {scores.type}, not numbers ({first_line(error)})"
         raise FileError(table.path, problem, _MISSING) from None
     if numbers.null_count:
-        row = table.row_of(first + int(np.flatnonzero(np.asarray(numbers.is_null()))[0]))
-        raise FileError(table.path, f"column {quoted(column)} holds no number in row {row:,}, not a score", _MISSING)
+        raise _without_number(table, column, first + int(np.flatnonzero(np.asarray(numbers.is_null()))[0]))
     values: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)
     return values
 

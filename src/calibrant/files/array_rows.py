@@ -35,6 +35,7 @@ from calibrant.files.column_values import (
     is_short,
     is_signed,
     joined,
+    number_in,
     shown,
 )
 from calibrant.files.engine import FileTable
@@ -300,6 +301,10 @@ class _TableColumns:
         if re.fullmatch(r"[-+]?\d*,\d+", text.strip()):
             problem, remedy = f"{place}: {shown(text)} is not a number", "if the file writes decimals with a comma, add"
             return FileError(table.path, problem, remedy, ("--decimal-comma",), FileFault.VALUE, name)
+        if table.comma and not math.isnan(number_in(text)):
+            problem = f"{place}: {shown(text)} is not a number with a decimal comma"
+            remedy = "leave --decimal-comma out, or write all decimals with a comma"
+            return self._error(problem, remedy, column=name)
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
         problem = f"{place}: {shown(text)} is not {wanted}"
         if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):

@@ -289,9 +289,12 @@ def with_years(opened: Opened, engines: Engines) -> Opened:
                         years.setdefault(group_name(words.names[code]), set()).update(held)
         pooled = next((held for held in years.values() if len(held) > 1), None)
         if pooled is not None:
-            together = f"{min(map(min, years.values()))} to {max(map(max, years.values()))} together"
-            caution = f"--by {quoted(name)} puts the years {together}; add --by {quoted(year)} for groups of each year"
-            notes = {**opened.notes, "groups": f"{first.sources()['groups']} ({together})"}
+            together = f"{min(map(min, years.values()))} to {max(map(max, years.values()))}"
+            caution = (
+                f"--by {quoted(name)} puts rows of the years {together} into the same groups; for groups of each "
+                f"year, add --by {quoted(year)}"
+            )
+            notes = {**opened.notes, "groups": f"{first.sources()['groups']} ({together} together)"}
             return replace(opened, notes=notes, cautions=(caution,))
     return opened
 

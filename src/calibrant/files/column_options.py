@@ -44,6 +44,7 @@ class Options:
     by_models: bool = False  #: whether `by` names the model of each row
     on: tuple[str, ...] = ()
     on_questions: bool = False  #: whether logs that name the question of each row have it as the key
+    attempts: bool = False  #: whether a question may have several rows, its attempts
     clusters: tuple[str, ...] = ()
     percent: bool = False
     decimal_comma: bool = False
@@ -89,6 +90,11 @@ class ColumnReading:
         return (*self.options, *self.flags)
 
 
+def numbered(cases: Sequence[str]) -> list[str]:
+    """Return cases with their numbers, if there are several: a message is one line."""
+    return [f"({place}) {case}" for place, case in enumerate(cases, 1)] if len(cases) > 1 else list(cases)
+
+
 class Unnamed(FileError):
     """The names do not say which columns are meant, or leave several readings: the user is to choose one."""
 
@@ -103,7 +109,7 @@ class Unnamed(FileError):
         self.readings = readings
         self.words = remedy
         cases = [f"{reading.case}: {shlex.join(reading.words)}" for reading in readings]
-        super().__init__(path, problem, "; ".join([remedy, *cases]), options)
+        super().__init__(path, problem, "; ".join([remedy, *numbered(cases)]), options)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.path, self.problem, self.words, self.options, self.readings))
@@ -117,7 +123,7 @@ class Cuts:
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{len(self.names)} groups of about equal size; with --by-values, each number is a group"
+        return f"{len(self.names)} groups of about equal size; to make each number a group, pass --by-values"
 
     @classmethod
     def of(cls, lowers: Sequence[float], uppers: Sequence[float]) -> Cuts:
@@ -378,5 +384,5 @@ def check_same(path: str, selection: ColumnSelection, first_path: str, first: Co
         if set(names) != set(others):
             got = in_words(others, selection.noun)
             first_name = os.path.basename(first_path)
-            problem = f"has {argument} in {got}, but {first_name} has them in {in_words(names, first.noun)}"
+            problem = f"has {argument} in {got}, but {first_name} has {argument} in {in_words(names, first.noun)}"
             raise FileError(path, problem, "pass files with the same columns, or name the columns with options")

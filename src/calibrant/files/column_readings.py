@@ -192,7 +192,7 @@ class Readings:
         if truth in self.seen.ties:
             ties = f"{sql_name(truth)} <> 0.5"
             where = ties if self.options.where is None else f"({self.options.where}) AND {ties}"
-            case = f"if 0.5 in {quoted(truth)} is a tie, to leave ties out"
+            case = f"if 0.5 in {quoted(truth)} is a tie, and you want to leave ties out"
             return [replace(reading, options=(*reading.options, "--where", where), case=case, always=True)]
         if score not in self.seen.scores or len(labels) != 2 or any("," in label for label in labels):
             return [reading]
@@ -201,7 +201,7 @@ class Readings:
         readings: list[ColumnReading] = []
         for other, label in (likely, likely[::-1]):
             if usual == label or (usual is None and not (is_sure and readings)):
-                case = f"if {quoted(label)} of {quoted(truth)} is the event" if usual is None else reading.case
+                case = f"if {quoted(label)} in column {quoted(truth)} is the event" if usual is None else reading.case
                 readings.append(replace(reading, options=(*reading.options, *_spelled(other, label)), case=case))
         return readings
 
@@ -240,7 +240,12 @@ class Readings:
         case = readings[0].case
         if not doubt and len(labels) == 2 and set(labels) == set(self.seen.labels(guess)):
             readings += [
-                ColumnReading(options, f"{case}, as the probability of the event", is_named=is_named, sql=True)
+                ColumnReading(
+                    options,
+                    f"{case}, and you want to evaluate the probability of the event",
+                    is_named=is_named,
+                    sql=True,
+                )
                 for options in self._as_event(score, other, one)
             ]
         return readings
@@ -269,7 +274,7 @@ class Readings:
             return [replace(answer, always=True)]
         event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({_equals(right, yes)})")
         case = f"if {quoted(score)} is the probability of an event that was predicted at 0.5 or more"
-        larger = f"{case}, to evaluate the larger of this probability and its complement"
+        larger = f"{case}, and you want to evaluate the larger of this probability and its complement"
         top = ColumnReading((*event, "--notion", "top-label"), larger, sql=True)
         return [ColumnReading(event, case, sql=True), top, answer]
 
@@ -285,7 +290,7 @@ class Readings:
                 score, (other,) = columns[order.index(label)], [each for each in order if each != label]
                 options = ("--score", score, "--outcome", truth, *_spelled(other, label))
                 is_named = any(_is_named_so(name, truth) for name in columns)
-                case = f"if {quoted(label)} of {quoted(truth)} is the event"
+                case = f"if {quoted(label)} in column {quoted(truth)} is the event"
                 readings.append(ColumnReading(options, case, is_named=is_named))
         return readings
 
@@ -371,7 +376,7 @@ class Readings:
             remedy = "add a column of true classes, and name it with --target"
             return f"{probs}, but no column looks like the true class; {remedy}"
         labels = f"write {_some(self.seen.labels(target))} in the order of the columns"
-        order = f"the names do not show the order of the labels; with --labels, {labels}"
+        order = f"the names of the columns do not show which label belongs to which column; with --labels, {labels}"
         return f"{probs}, labels in {target} (--target {target}); {order}"
 
     def _without_outcome(self) -> str:

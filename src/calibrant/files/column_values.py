@@ -291,7 +291,8 @@ class Percents:
         if self._has_sign and self._unsigned is not None:
             row, text = self._unsigned
             problem = (
-                f"{self.place(row)}: {shown(text)} may be a fraction, because only other values have a percent sign"
+                f"{self.place(row)}: {shown(text)} has no percent sign but other values have one, so it may "
+                "be a fraction"
             )
             raise FileError(self.path, problem, "write all cells with a percent sign, or all without")
 
@@ -303,7 +304,8 @@ def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
     """
     if 0 < largest <= 1:
         problem = f"--percent is given, but no value of {listed(names)} exceeds 1, so the values look like fractions"
-        raise FileError(path, problem, "leave --percent out, or write percentages with the percent sign, such as 0.5%")
+        remedy = "leave --percent out, or write percentages in every column of scores, with the percent sign if small"
+        raise FileError(path, problem, f"{remedy}, such as 0.5%")
 
 
 # ---------------------------------------------------------------- groups
@@ -427,8 +429,8 @@ def parted(name: str, number: int) -> tuple[str, ...]:
         if list(map(_quoted, plain)) == parts and BETWEEN.join(parts) == name:
             ways.add(plain)
     if len(ways) != 1:
-        remedy = f"leave {BETWEEN!r} out of the names, or --marginal"
-        raise InputError("groups", f"names of {number} columns", f"{name!r}, which can be read in two ways", remedy)
+        remedy = f"remove {BETWEEN!r} from the names, or leave --marginal out"
+        raise InputError("groups", f"names of {number} columns", f"{name!r}, which has two possible meanings", remedy)
     return ways.pop()
 
 

@@ -223,7 +223,7 @@ def _of_map(kind: Kind, probs: dict[str, Any], legend: Any, confidence: Any) -> 
     named = legend.items() if isinstance(legend, dict) else ()
     levels, places = _levels(options, tuple([each for each in named if type(each[1]) in (*_NUMBERS, str)]))
     if not levels:
-        return "has a legend with one number or text for two levels"
+        return "has a legend that gives two levels the same number or text"
     return Answer(kind, levels, tuple(map(probs.__getitem__, levels)), confidence, places)
 
 
@@ -234,11 +234,11 @@ def _of_list(kind: Kind, probs: list[Any], confidence: Any) -> Answer | str:
         numbers = tuple([each["probability"] for each in probs])
         hash(options)
     except (KeyError, TypeError):
-        return "has probabilities without 'value' and 'probability'"
+        return "has a list of probabilities in which an entry lacks 'value' or 'probability'"
     types = {*map(type, options)}
     if kind != "score":
         if not types <= {str, bool}:
-            return "has an option that is neither a text nor a truth value"
+            return "has an option that is neither text nor true or false"
         return Answer(kind, options, numbers, confidence, _places(options))
     if not types <= {*_NUMBERS, str}:
         return "has a level whose value is not a number"
@@ -402,8 +402,11 @@ class _Answers:
             remedy = "write the probability of each option, or leave the answer out"
             raise self.fail(row, f"the answer to {quoted(self.name)} {answer}", remedy)
         if answer.kind != (self.kind or answer.kind):
-            problem = f"the answer to {quoted(self.name)} is a {answer.kind}, but in rows before a {self.kind}"
-            raise self.fail(row, problem, "give questions of two kinds two names")
+            problem = (
+                f"the answer to {quoted(self.name)} has type {answer.kind}, but answers in earlier rows have "
+                f"type {self.kind}"
+            )
+            raise self.fail(row, problem, "give each type of question a name of its own")
         if label is None:
             self.without_label.append(row)
             return
@@ -505,14 +508,14 @@ class _Answers:
             return int(label == self.yes)
         remedy = "write true or false"
         if isinstance(label, str):
-            remedy += f", or pass yes={label!r} if this text stands for true and every other text for false"
+            remedy += f", or pass yes={label!r} if this text means true and every other text means false"
         raise self.fail(row, f"the label of {quoted(self.name)} is {label!r}, not true or false", remedy)
 
     def _place(self, row: int, answer: Answer, label: Any) -> int:
         """Return the place of the right option."""
         options = answer.options
         if len(options) < 2 or len({*options}) < len(options):
-            problem = f"the answer to {quoted(self.name)} has an option twice, or less than two"
+            problem = f"the answer to {quoted(self.name)} has fewer than two options, or the same option twice"
             raise self.fail(row, problem, "write the probability of each option once")
         place = answer.places.get(_key(label)) if isinstance(label, str | int | float) else None
         if place is None and isinstance(label, Cell):
@@ -523,7 +526,10 @@ class _Answers:
         texts = [str(option) for option in options]
         remedy = nearest(str(label), texts)
         if str(label).lower() in map(str.lower, texts):
-            remedy = "write the label as the option is written: a text and a truth value differ, so do capital letters"
+            remedy = (
+                "spell the label exactly as the option, with the same capital letters, and true or false without "
+                "quotes where the option has none"
+            )
         raise self.fail(row, f"the label of {quoted(self.name)} is {label!r}, which is not an option", remedy)
 
     def question(self) -> Question | None:
@@ -667,7 +673,7 @@ class DecisionRows:
         name = id_of(row)
         if name is not None:
             if name in self._ids:
-                problem = f"the id {quoted(name)} is also that of row {self._ids[name] + 1:,}"
+                problem = f"row {self._ids[name] + 1:,} already has the id {quoted(name)}"
                 raise self._fail(number, problem, "give each row an id of its own")
             self._ids[name] = number
             self._with_id += 1
@@ -681,7 +687,9 @@ class DecisionRows:
             raise self._fail(self._n, "'row' is neither a number nor a text", "write the number of the input")
         if self._labels is not None:
             remedy = "leave the labels out"
-            raise self._fail(None, "labels were passed for a log whose rows have their gold answers", remedy)
+            raise self._fail(
+                None, "labels were passed, but the rows of the log already contain the right answers", remedy
+            )
         number = self._inputs.setdefault(key, len(self._inputs))
         self._n = len(self._inputs)
         if number == len(self._groups):
@@ -708,14 +716,14 @@ class DecisionRows:
             raise self._fail(number, "the row contains no answers", "write the answers of the service under 'answers'")
         self._form = self._form or form
         if form != self._form:
-            problem = f"the answers are {form}, but in rows before {self._form}"
+            problem = f"the answers are {form}, but the answers in earlier rows are {self._form}"
             raise self._fail(number, problem, "read the logs of one service at a time")
 
     def _add_group(self, number: int, row: Mapping[str, Any]) -> None:
         if self._by is not None:
             group = group_of(row, self._by)
             if group is None:
-                remedy = "name a key that every row has, with dots for keys within others, such as meta.language"
+                remedy = "name a key that every row has; for a key inside an object, use dots, such as meta.language"
                 raise self._fail(number, f"the row has no text or number under {quoted(self._by)}", remedy)
             self._groups.append(group)
 
@@ -746,7 +754,9 @@ class DecisionRows:
         labels: Any
         if isinstance(self._labels, Mapping):
             if name is None:
-                raise self._fail(number, "the row has no id, and labels have ids", f"write an id under '{IDS[0]}'")
+                raise self._fail(
+                    number, "the row has no id, but the labels are given by id", f"write an id under '{IDS[0]}'"
+                )
             labels = self._labels.get(name)
             self._used.add(name)
         elif self._labels is not None:
@@ -755,8 +765,10 @@ class DecisionRows:
             labels = labels_of(row) or labels_of(response)
         self._labelled += labels is not None
         if labels is not None and not isinstance(labels, Mapping):
-            problem = f"the labels are {type(labels).__name__}, not a map from the question to the right answer"
-            raise self._fail(number, problem, "write the labels of each row as such a map")
+            problem = (
+                f"the labels are of type {type(labels).__name__}, not a mapping from each question to the right answer"
+            )
+            raise self._fail(number, problem, 'write the labels of each row as a mapping, such as {"q1": true}')
         found: Mapping[str, Any] = {} if labels is None else labels
         return found
 
@@ -776,9 +788,9 @@ class DecisionRows:
             if len(those) > _MOST_UNMATCHED * (len(questions) + len(those)):
                 names = ", ".join(map(quoted, list(those)[:_NAMED]))
                 problem = f"{len(those):,} of {len(questions) + len(those):,} {what} questions have no {other}: {names}"
-                raise self._fail(None, problem, "give questions the same names in answers and labels")
+                raise self._fail(None, problem, "use the same names of questions in answers and labels")
         if not questions:
-            raise self._fail(None, "no question has an answer with a label", "pass a log with labelled answers")
+            raise self._fail(None, "no question has both an answer and a label", "pass a log with labelled answers")
         return DecisionLog(
             questions=questions,
             n=self._n,
@@ -793,13 +805,15 @@ class DecisionRows:
 
     def _check_labels(self) -> None:
         if isinstance(self._labels, Sequence) and len(self._labels) != self._n:
-            problem = f"there are {len(self._labels):,} maps of labels and {self._n:,} rows"
+            problem = f"there are labels for {len(self._labels):,} rows, but the log has {self._n:,} rows"
             raise self._fail(
-                None, problem, "pass one map of labels for each row, or a map from the id of each row to its labels"
+                None,
+                problem,
+                "pass one mapping of labels for each row, or a mapping from the id of each row to its labels",
             )
         if not self._labelled:
-            remedy = "write a map 'labels' from the question to the right answer into each row, or pass labels"
+            remedy = "write a mapping from each question to the right answer under 'labels' in each row, or pass labels"
             raise self._fail(None, "the log contains no labels", remedy)
 
 
-_ANSWERED_TWICE: Final = "write one answer to each question of an input"
+_ANSWERED_TWICE: Final = "write only one answer to each question of an input"

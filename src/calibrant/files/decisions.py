@@ -140,7 +140,7 @@ def _labels(labels: Any, on: str) -> Mapping[str, Any] | list[Any] | None:
         return {str(name): _plain(each) for name, each in labels.items()}
     if isinstance(labels, Iterable):
         return [_plain(each) for each in labels]
-    remedy = "pass a file, a map from the id of each row to its labels, or a list with the labels of each row"
+    remedy = "pass a file, a mapping from the id of each row to its labels, or a list with the labels of each row"
     raise InputError("labels", "a file, a mapping or a list", type(labels).__name__, remedy)
 
 
@@ -171,7 +171,7 @@ def _file_error(begun: Sequence[tuple[int, str]]) -> Fail:
 
 def _input_error(row: int | None, problem: str, remedy: str) -> CalibrantError:
     where = "" if row is None else f" in row {row + 1:,}"
-    return InputError("source", f"a log of decisions that can be read{where}", problem, remedy, row=row)
+    return InputError("source", "a readable log of decisions", f"an error{where}: {problem}", remedy, row=row)
 
 
 def _object_rows(source: Any) -> Iterator[Mapping[str, Any]]:
@@ -217,7 +217,7 @@ def _file_parts(path: str) -> Iterator[_Part]:
                 yield partial(_table_of, batch), _rows_of(batch)
     else:
         remedy = "pass JSON lines, Parquet, Arrow or CSV"
-        raise FileError(path, f"a {kind} file holds no log of decisions", remedy)
+        raise FileError(path, f"a {kind} file, which cannot contain a log of decisions", remedy)
 
 
 def _no_table() -> None:
@@ -362,6 +362,8 @@ def _labels_in(path: str, on: str) -> dict[str, Mapping[str, Any]]:
                 raise FileError(file, problem, "name the column of the ids with on=")
             name = str(row[on])
             if name in labels:
-                raise FileError(file, f"row {number:,}: the id {quoted(name)} stands twice", "write each id once")
+                raise FileError(
+                    file, f"row {number:,}: the id {quoted(name)} occurs twice", "give each row an id of its own"
+                )
             labels[name] = labels_of(row) or {question: label for question, label in row.items() if question != on}
     return labels

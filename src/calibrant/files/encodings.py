@@ -37,7 +37,7 @@ def recode(path: str, source: str, copy: str, encoding: str) -> None:
             shutil.copyfileobj(text, target, _STEP)
         except UnicodeError as error:
             problem = f"is not text in the encoding {encoding} ({error})"
-            raise FileError(path, problem, "name the encoding that its program wrote with --encoding") from None
+            raise FileError(path, problem, "with --encoding, name the encoding in which the file was saved") from None
 
 
 def not_utf8(path: str, source: str) -> FileError:

@@ -23,6 +23,7 @@ from calibrant.files.paths import partitions_of, utf8_path
 from calibrant.files.sql import (
     NUMBERS,
     columns_of,
+    dates_in,
     engine_path,
     entries,
     identifier,
@@ -35,6 +36,7 @@ from calibrant.files.sql import (
     period,
     refusal,
     sql_name,
+    sql_option,
     struct_paths,
     where_option,
 )
@@ -56,6 +58,9 @@ _OF_PROBS = re.compile(r"prob|pred|score|conf|class|softmax|logit|output", re.IG
 
 #: So many labels of a list of objects become columns, at most.
 _MOST_LABELS = 1000
+
+#: So many cells show how a column of texts writes dates, at most.
+_DATES = 1000
 
 #: What DuckDB needs for each thread that reads text.
 _BYTES_OF_A_THREAD = 100_000_000
@@ -156,6 +161,7 @@ class FileTable(ABC):
     def __init__(self, path: str) -> None:
         self.path = path
         self.where: str | None = None
+        self.comma = False  # whether decimals have a comma
         self.columns: tuple[str, ...] = ()  #: what can be read: the file's columns, and paths within structs
         self.rows: int | None = None  #: where the file says how many it has
         self.integers: frozenset[str] = frozenset()  #: columns of floats that become integers where they are whole
@@ -532,9 +538,20 @@ class EngineTable(FileTable):
 
     def _wrong_sql(self, option: str, sql: str, error: Exception) -> FileError:
         """Return an error about SQL of the user's own."""
-        return FileError(
-            self.path, f"{option} {quoted(sql)}: {_short(error)}", f"the columns are {listed(self.columns)}"
-        )
+        remedy = self._for_dates(option, sql) or f"the columns are {listed(self.columns)}"
+        return FileError(self.path, f"{option} {quoted(sql)}: {_about_dates(error)}", remedy)
+
+    def _for_dates(self, option: str, sql: str) -> str:
+        """Return how to read the texts of a column as dates, where a function of dates gets the texts."""
+        call = re.fullmatch(r"\s*(\w+)\((.+)\)\s*", sql, re.DOTALL)
+        asked = call[2].strip() if call else ""
+        name = next((name for name in self.columns if asked in (name, sql_name(name), identifier(name))), None)
+        if call is None or name is None:
+            return ""
+        cells = [cell for cell in self.head(_DATES, (name,)).get(name, ()) if cell]
+        ways = dates_in(name, cells) if all(isinstance(cell, str) for cell in cells) else []
+        typed = " or ".join(sql_option(option, f"{call[1]}({way})") for way in ways)
+        return f"to read these texts as dates, pass {typed}" if ways else ""
 
     def _query(self, what: str, numbered: bool = False) -> str:
         table = self.relation()
@@ -561,6 +578,16 @@ def _no_long(name: str) -> str:
     """Return the SQL of a column of texts that fails at a text that is too long."""
     column, words = identifier(name), literal(f"column {quoted(name)} {_TOO_LONG}")
     return f"CASE WHEN strlen({column}) > {_LONGEST_TEXT} THEN error({words}) ELSE {column} END AS {column}"
+
+
+def _about_dates(error: Exception) -> str:
+    """Return an error of SQL in one line; about dates, with how to write one."""
+    if match := re.search(r'invalid (?:timestamp|date) field format: "(.*?)"', str(error)):
+        return f"{quoted(match[1])} is not a date or a time, such as 2026-11-30"
+    text = _short(error)
+    if re.search(r"Cannot compare values of type (DATE|TIMESTAMP)\b.* and type (INTEGER|BIGINT)", text):
+        return f"{text}; write dates in quotes, such as '2026-11-30'"
+    return text
 
 
 def _short(error: Exception) -> str:

@@ -376,3 +376,25 @@ def candidates_in(path: str) -> Candidates:
     except FileError:
         return Candidates({})
     return first_look(table.columns, table.head)
+
+
+def keys_of_rows(paths: Sequence[str]) -> list[str]:
+    """Return the columns that may identify a row in each of several files, in any order.
+
+    Their first values differ from row to row, and are not fractions. Numbers that count the rows of each file are none.
+    """
+    first, *others = (
+        {name: list(map(str, cells)) for name, cells in candidates_in(path).cells.items()} for path in paths
+    )
+    return [
+        name
+        for name, cells in first.items()
+        if all(_identify_rows(each.get(name, [])) for each in (first, *others))
+        and any(each[name] != cells for each in others)
+    ]
+
+
+def _identify_rows(cells: Sequence[str]) -> bool:
+    """Whether the cells of a column differ from row to row, and are not fractions."""
+    are_fractions = any(re.fullmatch(r"[-+]?\d*[.,]\d+(e[-+]?\d+)?", cell.strip(), re.IGNORECASE) for cell in cells)
+    return len(cells) > 1 and len(set(cells)) == len(cells) and not are_fractions

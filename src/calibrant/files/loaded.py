@@ -302,7 +302,7 @@ class Agreement:
             return None
         rule = f"is the class of the largest probability in every row of {probs}"
         if one_event:
-            rule = f"is 1 in every row where {quoted(probs)} is {self.of_1:.4g} or more, and 0 in all other rows"
+            rule = f"is 1 in every row in which {quoted(probs)} is {self.of_1:.4g} or more, and 0 in all other rows"
         option = "--outcome" if one_event else "--target"
         looks = "so this looks like the predicted label"
         return f"{quoted(target)} {rule}, {looks}; if so, name the column of true values with {option}"

@@ -295,7 +295,7 @@ def _read_apart(path: str, asked: dict[str, Any]) -> list[str]:
         with undone(lambda: subprocess.Popen(command, **streams), lambda: reader.kill()) as reader:
             answered, messages = reader.communicate(json.dumps({**asked, "import_path": sys.path}).encode())
     except OSError as error:
-        raise _unreadable(path, f"the reader process does not start: {error.strerror}") from error
+        raise _unreadable(path, f"the process that reads the workbook does not start: {error.strerror}") from error
     answer = json.loads(answered) if reader.returncode == 0 else {}
     if "large" in answer or b"memory allocation" in messages:
         problem = answer.get("large") or f"takes more than {max_memory() / 1e9:.3g} GB of memory to read"
@@ -303,7 +303,9 @@ def _read_apart(path: str, asked: dict[str, Any]) -> list[str]:
     if "sheets" not in answer:
         if -reader.returncode == getattr(signal, "SIGXCPU", None):
             answer["error"] = f"reading takes more than {SECONDS} seconds"
-        raise _unreadable(path, answer.get("error") or f"the reader process ended with status {reader.returncode}")
+        raise _unreadable(
+            path, answer.get("error") or f"the process that reads the workbook ended with status {reader.returncode}"
+        )
     sheets: list[str] = answer["sheets"]
     return sheets
 

@@ -85,7 +85,7 @@ class LogChoices:
         if len(self.right) == 1:
             cells["target"] = self.right[0]
         else:
-            problem = "several choices are right" if self.right else self.why
+            problem = "several choices are marked as right" if self.right else self.why
             missing["target"] = (problem, _JUDGE_THE_ANSWER)
         for column, in_bytes in (("acc_norm_probs", False), ("acc_bytes_probs", True)):
             lengths = [len(text.encode("utf-8", "surrogatepass") if in_bytes else text) for text in self.texts]
@@ -269,7 +269,7 @@ _FILE_NAME: Final = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:
 _LONGEST_RESULTS: Final = 1 << 26  # bytes of the file with the results
 #: Metrics whose value is a pair: the place of the right choice, and something else.
 _PAIRS: Final = ("brier_score", "likelihood", "f1", "mcc")
-_NOT_CHOICES: Final = "the task has no choices with log-likelihoods"
+_NOT_CHOICES: Final = "the log has no choices with log-likelihoods"
 _STATED: Final = "if the log contains a stated confidence, name its column with --score COLUMN --percent"
 
 

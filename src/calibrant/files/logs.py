@@ -152,7 +152,8 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     if not any("filter" in sql for sql in (options.where or "", *options.by)):
         _check_filters(logs)
     if options.on_questions and not options.on and name_questions(paths):
-        options = replace(options, on=tuple(sorted({QUESTION, "epoch"} & first.columns, reverse=True)))
+        keys = {QUESTION} if options.attempts else {QUESTION, "epoch"} & first.columns
+        options = replace(options, on=tuple(sorted(keys, reverse=True)))
     if options.score is None and options.probs is None and not options.models:
         with_choices = filter(lambda log: log.width, logs.values())
         options = _with_scores(first_path, next(with_choices, first), options)
@@ -221,7 +222,8 @@ def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:
     why = next((log.missing[name][1] for name in ("probs", "chosen_probability") if name in log.missing), "")
     columns = listed(sorted(log.columns))
     remedy = f"name a column of stated confidences with --score COLUMN --percent; the columns are {columns}"
-    raise FileError(path, f"holds no probabilities: {why}" if why else "holds no probabilities", remedy)
+    problem = f"holds no probabilities: {why}" if why else "holds no probabilities"
+    raise FileError(path, problem, remedy, fault=FileFault.NO_PROBABILITIES)
 
 
 def check(path: str, options: Options) -> None:

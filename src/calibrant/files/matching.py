@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from calibrant.errors import FileError, quoted
 from calibrant.files.column_words import role_of
+from calibrant.files.hints import keys_of_rows
 from calibrant.files.loaded import FileModels, FilePredictions
 from calibrant.files.paths import ending_of
 from calibrant.inputs.group_rows import group_name
@@ -32,7 +33,8 @@ _DOUBTFUL: Final = 0.05  # of the rows: outcomes that differ in fewer may be mis
 
 #: What must be alike for all models, and what a row's is called.
 _ALIKE: Final = {"targets": "outcome", "weights": "weight", "groups": "group", "clusters": "cluster"}
-_NOTHING_IN_COMMON: Final = "compare models that answer the same questions, or leave --on out"
+_SPARSE: Final = "or pass --sparse to compare models that answered different questions"
+_NOTHING_IN_COMMON: Final = f"compare models that answer the same questions, {_SPARSE}"
 
 
 def model_names(models: Sequence[str]) -> list[str]:
@@ -102,7 +104,7 @@ def _without(read: FilePredictions, argument: str) -> FilePredictions:
 # ---------------------------------------------------------------- rows that belong together
 
 
-class _Keyed(NamedTuple):
+class Keyed(NamedTuple):
     """One model with the numbers of its keys."""
 
     name: str
@@ -147,17 +149,17 @@ def matched(
                 differing |= differs
     number = int(np.count_nonzero(differing))
     if own is None:
-        _check_doubtful(first, number, len(differing))
+        check_doubtful(first.read, number, len(differing))
     return _side_by_side(each, own=number > 0 if own is None else own, differing=number, long=long)
 
 
-def _check_doubtful(first: _Placed, differing: int, rows: int) -> None:
+def check_doubtful(first: FilePredictions, differing: int, rows: int) -> None:
     """Ask whose outcomes they are, where they differ in few rows and the name of their column does not say it."""
-    column = first.read.column_name("targets")
+    column = first.column_name("targets")
     if 0 < differing < _DOUBTFUL * rows and role_of(column) != "right":
         problem = f"column {quoted(column)} differs between the models in {differing:,} of {rows:,} rows"
         remedy = "pass --own-outcomes if each model has its own outcomes, or --same-outcomes to find the rows"
-        raise FileError(first.read.paths[0], problem, remedy)
+        raise FileError(first.paths[0], problem, remedy)
 
 
 def _check_files(first: FilePredictions, others: Sequence[FilePredictions]) -> None:
@@ -183,18 +185,17 @@ def _places(models: Mapping[str, FilePredictions], *, long: bool) -> list[NDArra
         for other in others:
             if len(first.probs) != len(other.probs):
                 problem = f"has {len(other.probs):,} rows, but {_title(first.paths)} has {len(first.probs):,}"
-                remedy = "name the column that identifies each row, such as --on id"
-                raise FileError(other.paths[0], problem, remedy)
+                raise FileError(other.paths[0], problem, _by_key(first, other))
         return [None] * len(models)
-    keyed, distinct = _keyed(models)
+    keyed, distinct = keyed_models(models)
     for each in keyed:
-        _check_once(each, distinct, long=long)
+        check_once(each, distinct, long=long)
     counts = np.zeros(distinct.size, np.intp)
     for each in keyed:
         counts[each.keys] += 1
     common = counts == len(keyed)
     if not common.any():
-        _explain_nothing_in_common(keyed, distinct, long=long)
+        explain_nothing_in_common(keyed, distinct, long=long)
     _check_spelling(keyed, distinct, common)
     order = keyed[0].keys[common[keyed[0].keys]]
     places: list[NDArray[np.intp] | None] = []
@@ -217,7 +218,7 @@ def _share_keys(reads: Sequence[FilePredictions]) -> bool:
     return once and bool(set.intersection(*keys))
 
 
-def _keyed(models: Mapping[str, FilePredictions]) -> tuple[list[_Keyed], NDArray[Any]]:
+def keyed_models(models: Mapping[str, FilePredictions]) -> tuple[list[Keyed], NDArray[Any]]:
     """Return the models with their keys as numbers, and the distinct keys; all are numbers, or all are text."""
     first, *_ = models.values()
     is_text = first.arrays["keys"].dtype.kind not in "fiub"
@@ -225,7 +226,9 @@ def _keyed(models: Mapping[str, FilePredictions]) -> tuple[list[_Keyed], NDArray
         if (other.arrays["keys"].dtype.kind not in "fiub") != is_text:
             words = ["text" if text else "numbers" for text in (not is_text, is_text)]
             problem = f"{_in_words(other)} contains {words[0]}, but {first.paths[0]} contains {words[1]}"
-            raise FileError(other.paths[0], problem, "write the keys in the same form in all files")
+            raise FileError(
+                other.paths[0], problem, "write the values of the --on column in the same form in all files"
+            )
     if is_text:
         codes: dict[Any, int] = {}
         numbers = [
@@ -234,12 +237,12 @@ def _keyed(models: Mapping[str, FilePredictions]) -> tuple[list[_Keyed], NDArray
         ]
         distinct: NDArray[Any] = np.array([*codes, None], object)[:-1]
     else:
-        ends = np.cumsum([len(read.probs) for read in models.values()])[:-1]
+        ends = np.cumsum([len(read.arrays["keys"]) for read in models.values()])[:-1]
         keys = _numbers([read.arrays["keys"] for read in models.values()], first.paths[0])
         distinct, inverse = np.unique(keys, return_inverse=True)
         numbers = np.split(inverse, ends)
     return [
-        _Keyed(name, read, keys.astype(np.intp)) for (name, read), keys in zip(models.items(), numbers, strict=True)
+        Keyed(name, read, keys.astype(np.intp)) for (name, read), keys in zip(models.items(), numbers, strict=True)
     ], distinct
 
 
@@ -247,12 +250,12 @@ def _numbers(keys: Sequence[NDArray[Any]], path: str) -> NDArray[Any]:
     """Return the keys of all models as numbers of one type, in which no two of them become one."""
     several = len({each.dtype for each in keys}) > 1 and any(each.dtype.kind in "iu" for each in keys)
     if several and any(np.abs(each.astype(object)).max(initial=0) > _LARGEST_INTEGER for each in keys):
-        problem = "the keys are numbers above 2^53 of several types"
-        raise FileError(path, problem, "write the keys as text, or as integers of one type in all files")
+        problem = "the values of the --on column are numbers above 2^53 of several types"
+        raise FileError(path, problem, "write these values as text, or as integers of one type in all files")
     return np.concatenate(keys)
 
 
-def _check_once(model: _Keyed, distinct: NDArray[Any], *, long: bool) -> None:
+def check_once(model: Keyed, distinct: NDArray[Any], *, long: bool) -> None:
     """Reject a key that several rows of a model have."""
     counts = np.bincount(model.keys, minlength=distinct.size)
     if counts.max() <= 1:
@@ -261,21 +264,21 @@ def _check_once(model: _Keyed, distinct: NDArray[Any], *, long: bool) -> None:
     path, row = model.read.locate(twice)
     key, many = model.keys[twice], int(counts[model.keys[twice]])
     of_model = f" of model {quoted(model.name)}" * long
-    problem = f"row {row:,}, {_in_words(model.read)} identifies {many} rows{of_model}: {_shown(distinct[key])}"
+    problem = f"row {row:,}, {_in_words(model.read)} identifies {many} rows{of_model}: {shown_key(distinct[key])}"
     remedy = "name more columns that together identify one row, with --on for each column"
     if long:
         column = " ".join(f"--cluster {shlex.quote(name)}" for name in model.read.columns["keys"])
         remedy += (
-            f"; if a model has several rows of one unit, such as the boxes of an image, pass {column} instead of --on"
+            f"; if a model has several rows for one unit, such as the boxes of an image, pass {column} instead of --on"
         )
     raise FileError(path, problem, remedy)
 
 
-def _check_spelling(keyed: Sequence[_Keyed], distinct: NDArray[Any], common: NDArray[np.bool_]) -> None:
+def _check_spelling(keyed: Sequence[Keyed], distinct: NDArray[Any], common: NDArray[np.bool_]) -> None:
     """Reject keys that are left out because they are spelled in two ways, such as 0 and 0.0."""
     if distinct.dtype != object or common.all():
         return
-    spelled: dict[Any, tuple[str, _Keyed, int]] = {}
+    spelled: dict[Any, tuple[str, Keyed, int]] = {}
     for model in keyed:
         for place in np.flatnonzero(~common[model.keys]).tolist():
             text = str(distinct[model.keys[place]])
@@ -284,9 +287,9 @@ def _check_spelling(keyed: Sequence[_Keyed], distinct: NDArray[Any], common: NDA
             if other[0] != text and other[1] is not model:
                 path, row = model.read.locate(place)
                 theirs = f"{other[1].read.locate(other[2])[1]:,} of model {quoted(other[1].name)}"
-                problem = f"row {row:,} of model {quoted(model.name)}, {_in_words(model.read)}: {_shown(text)} may be "
-                problem += f"{_shown(other[0])} in row {theirs}"
-                raise FileError(path, problem, "write the keys in the same form for all models")
+                where = f"row {row:,} of model {quoted(model.name)}, {_in_words(model.read)}"
+                problem = f"{where}: {shown_key(text)} may be {shown_key(other[0])} in row {theirs}"
+                raise FileError(path, problem, "write the values of the --on column in the same form for all models")
 
 
 def _plain(text: str) -> str:
@@ -295,13 +298,13 @@ def _plain(text: str) -> str:
     return text.strip() if match is None else f"{match[1].strip('+')}{match[2]}"
 
 
-def _explain_nothing_in_common(keyed: Sequence[_Keyed], distinct: NDArray[Any], *, long: bool) -> None:
+def explain_nothing_in_common(keyed: Sequence[Keyed], distinct: NDArray[Any], *, long: bool) -> None:
     """Raise for models without a common key."""
     _check_spelling(keyed, distinct, np.zeros(distinct.size, np.bool_))
     first = keyed[0]
     for other in keyed[1:]:
         if not np.isin(first.keys, other.keys).any():
-            examples = [_shown(distinct[each.keys[0]]) for each in (first, other)]
+            examples = [shown_key(distinct[each.keys[0]]) for each in (first, other)]
             names = [f"model {quoted(each.name)}" if long else each.read.paths[0] for each in (first, other)]
             problem = f"{_in_words(first.read)} has no value that {names[0]} and {names[1]} have in common "
             problem += f"(such as {examples[0]} and {examples[1]})"
@@ -309,7 +312,7 @@ def _explain_nothing_in_common(keyed: Sequence[_Keyed], distinct: NDArray[Any], 
     fewest = min(keyed, key=lambda model: len(model.keys))
     problem = f"{_in_words(first.read)} has no value that all {len(keyed)} models have in common; model "
     problem += f"{quoted(fewest.name)} has the fewest, {len(fewest.keys):,}"
-    raise FileError(first.read.paths[0], problem, "leave such models out, for example with --where")
+    raise FileError(first.read.paths[0], problem, f"leave such models out, for example with --where, {_SPARSE}")
 
 
 class _Placed(NamedTuple):
@@ -344,17 +347,24 @@ def _check_alike(argument: str, differs: NDArray[np.bool_], first: _Placed, othe
     row = int(np.argmax(differs))
     (path, data_row), (first_path, first_row) = other.locate(row), first.locate(row)
     one, another = _comparable(first.values(argument), other.values(argument))
-    got = f"row {data_row:,}, column {quoted(other.read.column_name(argument))} contains {_shown(another[row])}"
+    got = f"row {data_row:,}, column {quoted(other.read.column_name(argument))} contains {shown_key(another[row])}"
     where = f"row {first_row:,}" + f" of {first_path}" * (not long)
-    problem = f"{got}, but {where} contains {_shown(one[row])}"
+    problem = f"{got}, but {where} contains {shown_key(one[row])}"
     remedy = f"correct the {_ALIKE[argument]} in one of the two {'rows' if long else 'files'}"
     if "keys" not in first.read.arrays:
-        remedy = "if the rows are in a different order, name the column that identifies each row, such as --on id"
+        remedy = f"if the rows of the files are in different orders, {_by_key(first.read, other.read)}"
     if argument == "groups":
         remedy += ", or leave --by out if it names the model of each file"
     if argument == "targets" and other.read.probs.ndim == 1:
         remedy += "; if each model has its own outcomes, such as whether its answer is correct, pass --own-outcomes"
     raise FileError(path, problem, remedy)
+
+
+def _by_key(first: FilePredictions, other: FilePredictions) -> str:
+    """Return how to match the rows of two files in any order."""
+    keys = keys_of_rows([first.paths[0], other.paths[0]])
+    example = f", such as --on {shlex.quote(keys[0])}" if keys else " with --on"
+    return f"name the column that identifies each row{example}"
 
 
 def _comparable(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -417,7 +427,7 @@ def _sources(models: Sequence[_Placed], arguments: Mapping[str, str], *, long: b
     first = models[0].read
     if long:
         sources = {"probs": f"{first.sources['probs']} of each model"}
-    elif len(models) > _FEW and len({model.read.sources["probs"] for model in models}) == 1:
+    elif (len(models) > _FEW or first.protocol) and len({model.read.sources["probs"] for model in models}) == 1:
         sources = {"probs": f"{first.sources['probs']} in each of {len(models)} files"}
     else:
         sources = {arguments[model.name]: _source(model.read) for model in models}
@@ -458,5 +468,6 @@ def _in_words(read: FilePredictions) -> str:
     return f"column {quoted(names[0])}" if len(names) == 1 else f"columns {', '.join(map(repr, names))}"
 
 
-def _shown(value: Any) -> str:
+def shown_key(value: Any) -> str:
+    """Return a key, or another value of a row, in an error."""
     return repr(value.replace(SEPARATOR, ", ") if isinstance(value, str) else np.asarray(value).item())

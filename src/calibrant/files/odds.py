@@ -36,7 +36,7 @@ def probabilities(
     It raises `FileError` for the odds of one class alone, and for a number that is not odds.
     """
     if odds.ndim == 1:
-        problem = f"--odds needs the odds of all classes, but {quoted(names[0])} has those of one class"
+        problem = f"--odds needs the odds of all classes, but {quoted(names[0])} has the odds of one class only"
         raise FileError(path, problem, "name the columns of all classes with --probs, such as 'odds_*'")
     shares = implied(odds, form)
     bad = np.argwhere(np.isnan(shares))

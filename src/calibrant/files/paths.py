@@ -18,7 +18,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
 
-from calibrant.errors import FileError, FileFault, meant, quoted
+from calibrant.errors import FileError, FileFault, quoted
 from calibrant.files.local import (
     conversion_error,
     convert,
@@ -29,6 +29,7 @@ from calibrant.files.local import (
     new_copy,
     spool,
 )
+from calibrant.results.envelope import similar_file
 
 #: Bytes of a line of a CSV, and of an object of JSON lines: those of DuckDB.
 LONGEST_LINE = 2_000_000
@@ -128,7 +129,8 @@ def _filled(remedy: str, path: str) -> str:
 def expand(patterns: Sequence[str]) -> list[str]:
     """Return the files that names, patterns and folders stand for: these sorted, the order of the names kept.
 
-    A folder stands for all files below it that calibrant reads, which must be of one kind.
+    A folder stands for all files below it that calibrant reads, which must be of one kind. So does a pattern that
+    matches only folders.
 
     The name of an existing file is not a pattern, so its brackets are literal. Standard input, workbooks and files
     on the network are copied first (`calibrant.files.local`).
@@ -145,11 +147,12 @@ def expand(patterns: Sequence[str]) -> list[str]:
         elif is_remote(pattern):
             matching = fetch(pattern)
         elif glob.has_magic(pattern):
-            matching = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
+            matching = _matching(pattern)
             if not matching:
                 raise FileError(pattern, "no file matches this pattern", "check the folder and the pattern")
         else:
-            raise FileError(pattern, "no such file", _similar(pattern))
+            hint = similar_file(pattern) or "check the name and the working directory"
+            raise FileError(pattern, "no such file", hint)
         for path in matching:
             # Rows that count twice would change every number and show in none of them.
             status = os.stat(located(path))
@@ -171,6 +174,13 @@ def expand(patterns: Sequence[str]) -> list[str]:
             problem = f"is not of the same kind as {paths[0]}"
             raise FileError(path, problem, "pass files of one kind at a time", fault=FileFault.OTHER_KIND)
     return paths
+
+
+def _matching(pattern: str) -> list[str]:
+    """Return the files that a pattern matches, sorted; if it matches only folders, the files below these."""
+    found = sorted(glob.glob(pattern, recursive=True))
+    folders = filter(os.path.isdir, found)
+    return list(filter(os.path.isfile, found)) or sorted({path for folder in folders for path in _within(folder)})
 
 
 def check_bytes(path: str) -> None:
@@ -207,23 +217,6 @@ def partitions_of(path: str) -> dict[str, str | None]:
     parts = (part.partition("=") for part in PurePath(path).parts[:-1])
     named = {unquote(name): unquote(value) for name, sign, value in parts if sign and name}
     return {name: None if value == _NO_VALUE else value for name, value in named.items()}
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError:  # a link to itself
-        return False
-
-
-def _similar(path: str) -> str:
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        here = os.path.basename(path)
-        hint = f"; did you mean {quoted(here)}?" if os.path.isfile(here) else ""
-        return f"the folder {quoted(folder)} does not exist either{hint}"
-    hint = meant(os.path.basename(path), [entry.name for entry in os.scandir(folder) if _is_file(entry)])
-    return hint or "check the name and the working directory"
 
 
 def open_text(path: str, errors: str = "strict") -> Any:

@@ -144,7 +144,7 @@ def _check_single(finder: NamedColumns, rivals: Mapping[str, Sequence[str]], usu
 
 # ---------------------------------------------------------------- columns, or the question which ones
 
-_CHOOSE: Final = "choose the meaning of the columns"
+_CHOOSE: Final = "choose what the columns mean"
 
 
 def find(

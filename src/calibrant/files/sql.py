@@ -6,7 +6,9 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from calibrant.errors import nearest
@@ -136,11 +138,41 @@ def engine_path(path: str) -> str:
 
 def where_option(condition: str, where: str | None = None) -> str:
     """Return a ``--where`` to type on a command line, joined to the condition that is in force."""
-    if where is not None:
-        condition = f"({where}) AND {condition}"
-    if re.search(r'["$`\\!]', condition):
-        return "--where '" + condition.replace("'", "'\\''") + "'"
-    return f'--where "{condition}"'
+    return sql_option("--where", condition if where is None else f"({where}) AND {condition}")
+
+
+def sql_option(option: str, sql: str) -> str:
+    """Return an option with SQL to type on a command line."""
+    if re.search(r'["$`\\!]', sql):
+        return f"{option} '" + sql.replace("'", "'\\''") + "'"
+    return f'{option} "{sql}"'
+
+
+#: How texts write dates that are not ISO dates; a time may follow.
+_FORMS_OF_DATES: Final = ("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d")
+_FORMS_OF_TIMES: Final = ("", " %H:%M", " %H:%M:%S")
+
+
+def dates_in(name: str, texts: Sequence[str]) -> list[str]:
+    """Return the SQL that reads a column of texts as dates, in each form that all of these texts have."""
+    ways: dict[str, Callable[[str], datetime]] = {
+        f"CAST({sql_name(name)} AS DATE)": lambda text: _date("%Y-%m-%d", text[:10])
+    }
+    for form in map("".join, itertools.product(_FORMS_OF_DATES, _FORMS_OF_TIMES)):
+        ways[f"strptime({sql_name(name)}, {literal(form)})"] = partial(_date, form)
+    return [sql for sql, read in ways.items() if texts and _all_read(read, texts)]
+
+
+def _date(form: str, text: str) -> datetime:
+    return datetime.strptime(text, form)
+
+
+def _all_read(read: Callable[[str], datetime], texts: Sequence[str]) -> bool:
+    """Whether a function reads each text."""
+    try:
+        return all(map(read, texts))
+    except ValueError:
+        return False
 
 
 # ---------------------------------------------------------------- SQL of a user's own

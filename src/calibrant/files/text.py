@@ -292,6 +292,10 @@ def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
         for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
             if other in names[0]:
                 remedy = "separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
+                wrong, right = (".csv", ".tsv") if other == "\t" else (".tsv", ".csv")
+                stem, found, rest = os.path.basename(path).rpartition(wrong)
+                if found:
+                    remedy = f"rename the file to {stem}{right}{rest}, or {remedy}"
                 raise FileError(path, f"has its columns separated by {word}", remedy)
 
 

@@ -253,4 +253,9 @@ def check_no_other(**others: Any) -> None:
     """
     for name, value in others.items():
         if value is not None:
-            raise InputError(name, "no other data with a DecisionLog", "a value", "leave it out: the log has all")
+            raise InputError(
+                name,
+                "no other data together with a DecisionLog",
+                "a value",
+                "leave it out, because the log contains all data",
+            )

@@ -189,6 +189,7 @@ def as_predictions(
         index_of_rows = check_index(name, column, index_of_rows)
     ignored = _ignore_index(ignore_index)
     names = None if class_names is None else names_of(class_names)
+    _check_order(names, probs)
     tensor = _classes_on_device(probs, notion)
     if tensor is None:
         rows, index, layout, tolerance = _on_host(probs, targets, ignored, names, notion, logits=bool(logits))
@@ -362,6 +363,17 @@ def names_of(class_names: Any) -> tuple[str, ...]:
         remedy = "pass a list such as ['cat', 'dog'], in the order of the columns"
         raise InputError("class_names", "a list of names", repr(class_names), remedy)
     return tuple(map(str, class_names))
+
+
+def _check_order(names: tuple[str, ...] | None, probs: Any) -> None:
+    """Reject names of classes in another order than the columns of a data frame that have these names."""
+    if names is None or not hasattr(probs, "shape"):  # a lazy frame would resolve its columns
+        return
+    columns = getattr(probs, "column_names", None) or getattr(probs, "columns", None)
+    own = tuple(map(str, columns)) if isinstance(columns, Iterable) else ()
+    if names != own and sorted(names) == sorted(own):
+        remedy = "pass class_names in this order, or the columns in that of class_names"
+        raise InputError("class_names", f"the order of the columns of probs ({', '.join(own)})", str(names), remedy)
 
 
 # ---------------------------------------------------------------- shapes

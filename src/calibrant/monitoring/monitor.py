@@ -208,9 +208,10 @@ class Monitor(Shown):
         ------
         calibrant.errors.InputError
             As `calibrant.evaluate`; for a label that was used, another notion, number of classes or grid, classes or
-            labels that are evaluated one by one, a group that was not declared, and weights that are not whole
-            numbers without ``max_weight``; for a log after slices of one event, and the other way round, for a
-            question of another kind than before, and for a log with a threshold. The monitor stays as it was.
+            labels that are evaluated one by one, a group that was not declared, rows without groups if earlier ones
+            have them, and weights that are not whole numbers without ``max_weight``; for a log after slices of one
+            event, and the other way round, for a question of another kind than before, and for a log with a
+            threshold. The monitor stays as it was.
         """
         if weights is not None and weights_are is None and self.max_weight is not None:
             weights_are = "sampling"
@@ -239,7 +240,7 @@ class Monitor(Shown):
         """Return the label of a slice, which was not used."""
         name = self._next_label() if label is None else str(label)
         if name in self.labels:
-            remedy = f"pass a new label; for late rows of this slice, pass for example {f'{name}, late'!r}"
+            remedy = f"pass a new label (--label); for late rows of this slice, pass for example {f'{name}, late'!r}"
             raise InputError("label", "a label that was not used", repr(name), remedy)
         return name
 
@@ -287,7 +288,7 @@ class Monitor(Shown):
                 raise InputError("threshold", f"a threshold for {own}", f"one for {of}", remedy)
         if self._promises and data.clusters is not None:
             expected = "independent rows with a threshold"
-            remedy = "watch the threshold with a monitor of its own, of one row for each cluster"
+            remedy = "monitor the threshold separately, with one row for each cluster"
             raise InputError("clusters", expected, "clusters", remedy)
 
     def _check_log(self, log: DecisionLog) -> None:
@@ -297,7 +298,7 @@ class Monitor(Shown):
             remedy = "pass one question (--question), or begin a new monitor for the log"
             raise InputError("probs", expected, "a DecisionLog", remedy)
         if not all(promise.question for promise in self._promises):
-            remedy = "pass what certify_questions returned, or watch one question alone (--question)"
+            remedy = "pass what certify_questions returned, or monitor one question alone (--question)"
             raise InputError("threshold", "thresholds of questions with a DecisionLog", "one threshold", remedy)
         groups = self._groups or {}
         if self._groups is not None and self._questions != "open":
@@ -326,7 +327,7 @@ class Monitor(Shown):
             remedy = "begin a new monitor for this event"
             raise InputError("probs", "a DecisionLog, as in the first slice", "other data", remedy)
         if data.notion in PER_CLASS:
-            remedy = "watch the predicted class, or one class or label with a monitor of its own"
+            remedy = "monitor the predicted class, or use one monitor for each class or label"
             raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), remedy)
         if self._settings is not None and self._settings != (data.notion, data.n_classes):
             expected, got = (_event(*settings) for settings in (self._settings, (data.notion, data.n_classes)))
@@ -339,6 +340,9 @@ class Monitor(Shown):
             raise InputError("weights", "weights of a known kind", "large whole numbers that differ", remedy)
         if self._groups is not None:
             self._check_declared(data.groups, "groups")
+            if self._groups and not data.groups:
+                remedy = "pass groups= (--by), or begin a new monitor without groups"
+                raise InputError("groups", "the group of each row, as in the first slice", "none", remedy)
 
     def _unit(self, data: EvaluatedData, probs: Any, weights: ArrayLike | None) -> float:
         """Return the bound on the weight of a row, in the unit of the table; 1 if a unit of weight is a row.
@@ -565,11 +569,16 @@ class Monitor(Shown):
         """
         drift = self.drift
         if self._questions:
-            remedy = "recalibrate the logs of these slices, in which each question has a map of its own"
+            remedy = "recalibrate the logs of these slices, because each question needs a map of its own"
             raise InputError("since_onset", "a monitor of one event", "one of several questions", remedy)
         if drift is None or self._settings is None:
             got = "impossible outcomes alone" if self.alarm else "no alarm"
-            raise InputError("since_onset", "an alarm about a drift", got, "wait for one: nothing else has an onset")
+            raise InputError(
+                "since_onset",
+                "an alarm about a drift",
+                got,
+                "call since_onset() after an alarm about a drift, because other alarms have no onset",
+            )
         scores = window.mean_scores(self._rows, self._scores)
         return window.since(self._blocks, drift.first, self._settings[0], scores)[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
@@ -46,19 +47,23 @@ from calibrant.render.words import (
 METHODS: Final = (
     Method(
         "evidence E",
-        "A number that grows if the outcomes do not fit the scores. If the model stays calibrated, E reaches 1 / a "
-        "with a probability of at most a, however often it is looked at.",
-        "e-process: a mixture of drifts of the level, of the slope and of five ranges of the scores, and of their "
-        "starts",
+        (
+            "A number that grows while the outcomes contradict the scores. If the model stays calibrated, the "
+            "probability that E ever reaches 1 / a is at most a."
+        ),
+        (
+            "e-process: a mixture over drifts of the level, of the slope and of five ranges of the scores, and "
+            "over the slices in which the drift may start"
+        ),
     ),
     Method(
         "onset",
         "The most likely first slice of the drift, and the range of slices with 90 % of the evidence.",
-        "shares of the evidence by the start of the drift",
+        "shares of the evidence E by the assumed first slice of the drift",
     ),
     Method(
         "mean so far",
-        "The mean difference over all slices up to each slice.",
+        "The mean of score minus outcome over all slices up to and including this slice.",
         "CI: confidence sequence from a mixture of bets on the residuals, valid at all slices together",
     ),
 )
@@ -73,11 +78,16 @@ _POINTS: Final = 60  # of a line of differences; of more slices some are togethe
 
 
 _QUESTION_NOTES: Final = (
-    "the score of a predicate is the probability of yes; that of another question is the probability of the likeliest "
-    "option, and the outcome is whether this option is right",
-    "all answers about one input are a cluster, because they may depend on each other",
+    (
+        "the score of a yes-no question (predicate) is the probability of yes; for any other question, the score "
+        "is the probability of the likeliest option, and the event is that this option is right"
+    ),
+    "all answers about one input are treated as one cluster, because they may depend on each other",
 )
-_RESERVE: Final = "later questions may come: a part of the weight is kept for them, and --groups declares all questions"
+_RESERVE: Final = (
+    "a part of the evidence is reserved for questions that may appear later; if all questions are known, name "
+    "them with --groups"
+)
 
 
 def document_of(history: History, source: Source, *, full: bool) -> Document:
@@ -92,24 +102,29 @@ def document_of(history: History, source: Source, *, full: bool) -> Document:
         many, terms = len(history.slices), terms_of(history.notion)
         heading = f"The last {_LISTED} of {many:,} slices" if many > _LISTED else "Slices"
         notes = [
-            "E: evidence against calibration after each slice; p = 1 / (largest E), valid at any time",
-            f"difference: {terms.predicted} - {terms.observed} of the slice; {level} CI: of the mean so far, valid at "
-            "all slices together (confidence sequence)",
+            "E: evidence against calibration after each slice; p = 1 / (largest E so far), valid at any time",
+            (
+                f"difference: {terms.predicted} - {terms.observed} of the slice; {level} CI: of the mean "
+                "difference so far, valid at all slices together (confidence sequence)"
+            ),
         ]
         blocks += [Heading(heading, "slices"), _slices_table(history), Notes(notes)]
     if history.groups:
         many, what = len(history.groups), _group_word(history)
         heading = f"The {_GROUPS} of {many:,} {what}s with the most evidence" if many > _GROUPS else f"{capital(what)}s"
         notes = [
-            f"E is the mean of the evidence of all {_row_word(history)}s and of the mean evidence of the {what}s",
-            f"adjusted E: the largest so far, after closed testing; a {what} is flagged from {alarm} on",
+            (
+                f"E is the average of two numbers: the evidence of all {_row_word(history)}s together, and the "
+                f"mean evidence of the {what}s"
+            ),
+            f"adjusted E: the largest E so far, after closed testing; a {what} is flagged if it reaches {alarm}",
             *(_QUESTION_NOTES if history.questions else ()),
             *([_RESERVE] if history.questions == "open" else ()),
         ]
         blocks += [Heading(heading, f"{what}s"), _groups_table(history, marks=full), Notes(notes)]
     assumed = (
-        "the guarantee assumes that actions on the scores do not change the outcomes, and that no patient or user is "
-        "in several slices"
+        "the guarantee assumes that decisions based on the scores do not change the outcomes, and that no "
+        "patient or user is in several slices"
     )
     event = evaluated_event(history.notion, history.n_classes, source)
     if history.questions:
@@ -118,13 +133,13 @@ def document_of(history: History, source: Source, *, full: bool) -> Document:
         title="Calibration monitor",
         headline=_slices(history) + (f", {_rows(history.n, history)} ({event})" if history.slices else ""),
         conclusion=_conclusion(history),
-        verdict=_verdict(history),
+        verdict=_verdict(history, source),
         blocks=[*blocks, Notes([assumed])],
         facts=facts_of(
             source,
             ("tolerance", _tolerance_text(history)),
             ("largest error rate", ", ".join(risks)),
-            ("alarm", f"from E = {alarm} on"),
+            ("alarm", f"at E = {alarm}"),
             n=history.n,
             notion=history.notion,
             n_classes=history.n_classes,
@@ -208,14 +223,14 @@ def _conclusion(history: History) -> Sentence:
     if history.alarm:
         return Sentence(f"Alarm: {_not_calibrated(history)}", "bad")
     if history.promise_broken:
-        return Sentence("Alarm: a promise is broken", "bad")
+        return Sentence("Alarm: a threshold does not keep its promised error rate", "bad")
     if history.called_out:
         many = f"{len(history.groups):,} {_group_word(history)}s"
         return Sentence(f"Alarm for {len(history.called_out):,} of {many}", "bad")
     return Sentence(f"No alarm after {_slices(history)}" if history.slices else "No slices yet")
 
 
-def _verdict(history: History) -> list[Sentence]:
+def _verdict(history: History, source: Source) -> list[Sentence]:
     """Return what was found: the evidence, the drift, groups, promises, what to do."""
     sentences = [*_repeated(history), *_impossible(history), *_evidence(history)]
     if _tolerance_text(history):
@@ -227,10 +242,17 @@ def _verdict(history: History) -> list[Sentence]:
         chance = f"with a probability of at most {percent(history.alpha)} over its whole life"
         sentences.append(Sentence(f"A model that stays calibrated{_within(history)} raises an alarm {chance}."))
     elif history.questions:
-        sentences.append(Sentence("Next: calibrant recalibrate LOG --map maps.json, with the log since the drift"))
+        sentences.append(
+            Sentence("Next: calibrant recalibrate LOG --map maps.json, where LOG contains the rows since the drift")
+        )
     elif history.drift_of_rows is not None:
-        window = "Pass --since-onset window.cal to write the rows since then (since_onset() in Python)."
-        sentences += [Sentence(window), Sentence("Next: calibrant recalibrate window.cal --map map.json")]
+        write = (
+            "Pass --since-onset window.cal to write the rows since the start of the drift (since_onset() in Python)."
+        )
+        sentences += [Sentence(write)] * (not source.window)
+        # The scores may be those of a map in map.json, which is still in use.
+        window = shlex.quote(source.window or "window.cal")
+        sentences.append(Sentence(f"Next: calibrant recalibrate {window} --map new_map.json"))
     # Alarms come first: without one for the model, those of groups and of promises.
     return sentences if history.alarm else sorted(sentences, key=lambda sentence: sentence.tone != "bad")
 
@@ -247,9 +269,9 @@ def _repeated(history: History) -> Iterator[Sentence]:
     equal = gathered((part.equal_to, part.label) for part in history.slices if part.equal_to is not None)
     for first, others in equal.items():
         names = named([short(label) for label in (first, *others)], _NAMED)
-        yield Sentence(f"Caution: the slices {names} have equal rows.", "caution")
-        remedy = "begin a new state and add each row once"
-        yield Sentence(f"If the same rows were added again, the evidence is not valid, so {remedy}.", "caution")
+        yield Sentence(f"Caution: the slices {names} contain equal rows.", "caution")
+        remedy = "start a new state and add each row once"
+        yield Sentence(f"If rows were added twice, the evidence is not valid, so {remedy}.", "caution")
 
 
 def _impossible(history: History) -> Iterator[Sentence]:
@@ -266,8 +288,9 @@ def _impossible(history: History) -> Iterator[Sentence]:
     )
     evidence = evidence_text(history.log_evidence_of_drifts, history.alpha)
     yield Sentence(
-        f"If the scores were rounded to 0 and 1, the evidence is E = {evidence}, alarm at {bound_text(history.alpha)}. "
-        "Begin a new state with the largest rounding error as --tolerance, such as 0.005 for two decimal places."
+        f"If the scores were only rounded to 0 and 1, use the evidence of a drift instead: E = {evidence}, "
+        f"alarm at {bound_text(history.alpha)}. In that case, start a new state with the largest rounding "
+        "error as --tolerance, such as 0.005 for two decimal places."
     )
 
 
@@ -321,13 +344,18 @@ def _since(drift: Drift) -> str:
 def _repair(drift: Drift) -> str:
     """Return the kind of a drift, and what suffices."""
     if drift.family == "level":
-        return f"The whole level has drifted, so a new offset suffices (about {drift.offset:+z.2f} in log-odds)."
+        return (
+            "The level has drifted at all scores, so recalibration by a constant suffices (about "
+            f"{drift.offset:+z.2f} in log-odds)."
+        )
     if drift.family == "slope":
         extreme, slope = "extreme" if drift.slope < 1 else "moderate", texts([drift.slope], 2, [1.0])[0]
-        return f"The slope has drifted: predictions are too {extreme}. A new slope suffices (about {slope})."
+        return (
+            f"The slope has drifted: predictions are too {extreme}. Recalibration by a slope suffices (about {slope})."
+        )
     if drift.family == "range":
-        return "One range of the scores has drifted, so fit the map again."
-    return "There are several kinds of errors, so fit the map again."
+        return "One range of the scores has drifted, so fit a new recalibration map."
+    return "There are several kinds of errors, so fit a new recalibration map."
 
 
 def _difference(share: float) -> str:
@@ -361,8 +389,8 @@ def _groups(history: History) -> Iterator[Sentence]:
         yield Sentence(f"No {what} shows evidence of miscalibration after closed testing ({many}).")
     later = gathered((part.since, short(part.name)) for part in history.groups if part.since)
     for since, names in later.items():
-        first, their = named(names, _NAMED), "their" if len(names) > 1 else "its"
-        yield Sentence(f"New since {short(since)}: {first}. The evidence about {their} answers begins there.")
+        found, them = named(names, _NAMED), "them" if len(names) > 1 else "it"
+        yield Sentence(f"First seen in slice {short(since)}: {found}. No earlier slice is evidence about {them}.")
 
 
 def _promise(part: PromiseSeen, history: History) -> Sentence:
@@ -371,7 +399,7 @@ def _promise(part: PromiseSeen, history: History) -> Sentence:
     both = sum(each.question == part.question for each in history.promises) > 1
     side = f' of "{part.side}"' if both or part.side == "no" else ""
     side += f" for {short(part.question)}" if part.question else ""
-    promise = f"the promise of the threshold {value}{side}"
+    promise = f"the promised error rate of the threshold {value}{side}"
     if math.isnan(part.risk):
         return Sentence(f"Nothing is known yet about {promise}, because no decision was automatic.")
     are = "is" if part.n_errors == 1 else "are"
@@ -380,11 +408,11 @@ def _promise(part: PromiseSeen, history: History) -> Sentence:
     is_above = part.risk > part.max_risk
     if part.broken:
         p_value = _bounded(min(1.0, math.exp(-part.log_evidence)))
-        later = "" if is_above else ", and later slices are above the bound"
-        return Sentence(f"Alarm: {promise} is broken (p {p_value}): {wrong}{later}.", "bad")
+        later = "" if is_above else "; the error rate of later slices is above the bound"
+        return Sentence(f"Alarm: {promise} is exceeded (p {p_value}): {wrong}{later}.", "bad")
     if is_above:
         numbers = f"E = {evidence_text(part.log_evidence, history.alpha)}, alarm at {bound_text(history.alpha)}"
-        return Sentence(f"No alarm for {promise}: {wrong}. This may be chance ({numbers}).")
+        return Sentence(f"No alarm for {promise}: {wrong}. The excess over the bound may be chance ({numbers}).")
     return Sentence(f"{capital(promise)} is kept so far: {wrong}.")
 
 
@@ -410,6 +438,7 @@ def _slices_table(history: History) -> Table:
             f"{percent(history.level)} CI",
             ends,
             {"low": [part.low for part in parts], "high": [part.high for part in parts]},
+            spare=1,  # as the mean, to which it belongs
         ),
     ]
     return Table("slices", columns, listed=range(max(len(parts) - _LISTED, 0), len(parts)))
@@ -473,10 +502,13 @@ def _evidence_figure(history: History) -> Figure:
     labels, log_evidence = [part.label for part in parts], [part.log_evidence for part in parts]
     excluded = " The line leaves out impossible outcomes." * bool(history.impossible)
     bound = bound_text(history.alpha)
-    line = f"The line is the evidence E after each slice. An alarm is raised from {bound} on.{excluded}"
+    line = f"The line is the evidence E after each slice. An alarm is raised if E reaches {bound}.{excluded}"
     cut = evidence_cut(history.alpha)
     if max(log_evidence) > cut:
-        line += f" Larger evidence than {power_text(cut)} is cut: a diamond marks it, and the table has its value."
+        line += (
+            f" Evidence above {power_text(cut)} is drawn at the upper edge as a diamond, and the table contains "
+            "its value."
+        )
     figure = evidence_figure(
         labels,
         log_evidence,

@@ -186,7 +186,7 @@ class _Pen(NamedTuple):
             face = canvas.paper(self.ax) if mark.look in ("few", "hollow") else face
         zorder = 2.7 if mark.look == "out" else 2.6
         look = {"marker": marker, "facecolor": face, "edgecolor": edge, "linewidth": width, "zorder": zorder}
-        drawn = self.ax.scatter(mark.x, mark.y, areas, label=mark.word, **look)
+        drawn = self.ax.scatter(mark.x, _on(self.figure.y, mark.y), areas, label=mark.word, **look)
         if mark.look == "dot" and not in_rows:
             drawn.set_gid(self.series.gid)
 

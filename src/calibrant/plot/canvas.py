@@ -390,23 +390,29 @@ class PlottableReport(Protocol):
 
 
 @runtime_checkable
-class PlottableComparison(Protocol):
-    """What `calibrant.compare` returns: `calibrant.Comparison`."""
+class PlottableLeaderboard(Protocol):
+    """What `calibrant.compare` or `calibrant.compare_results` returns."""
 
     @property
     def descriptions(self) -> Mapping[str, Description]: ...
     @property
-    def notion(self) -> str: ...
-    @property
     def level(self) -> float: ...
-    @property
-    def models(self) -> Mapping[str, Mapping[str, float]]: ...
     @property
     def pairs(self) -> Sequence[PairEstimates]: ...
     @property
     def leaderboard(self) -> Sequence[ModelEstimates]: ...
     @property
     def sorted_by(self) -> str: ...
+
+
+@runtime_checkable
+class PlottableComparison(PlottableLeaderboard, Protocol):
+    """What `calibrant.compare` returns: `calibrant.Comparison`."""
+
+    @property
+    def notion(self) -> str: ...
+    @property
+    def models(self) -> Mapping[str, Mapping[str, float]]: ...
     @property
     def diagrams(self) -> Mapping[str, ReliabilityDiagram]: ...
 

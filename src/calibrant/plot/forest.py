@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.plot import artists, canvas
-from calibrant.plot.canvas import PlottableComparison, PlottableReport
+from calibrant.plot.canvas import PlottableComparison, PlottableLeaderboard, PlottableReport
 from calibrant.render.row_figures import (
     GroupEstimates,
     all_rows_of,
@@ -196,7 +196,7 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
     return np.array(panels, dtype=object)
 
 
-def leaderboard(comparison: PlottableComparison, *, legend: bool = True, ax: Axes | None = None) -> Axes:
+def leaderboard(comparison: PlottableLeaderboard, *, legend: bool = True, ax: Axes | None = None) -> Axes:
     """Draw the measure that ranks the models: a row for each model, the best first, with its own interval.
 
     Models that may be the best are filled. The others are hollow: another model is shown to be better. The labels begin
@@ -205,8 +205,8 @@ def leaderboard(comparison: PlottableComparison, *, legend: bool = True, ax: Axe
 
     Parameters
     ----------
-    comparison : Comparison
-        From `calibrant.compare`.
+    comparison : Comparison or ResultComparison
+        From `calibrant.compare` or `calibrant.compare_results`.
     legend : bool, default True
         Whether to draw a legend, below the axes.
     ax : matplotlib.axes.Axes, optional
@@ -236,7 +236,7 @@ def leaderboard(comparison: PlottableComparison, *, legend: bool = True, ax: Axe
     >>> [label.get_text() for label in ax.get_yticklabels()], ax.get_xlabel()
     (['1–2  new', '1–2  old'], 'Brier score')
     """
-    canvas.check_type("comparison", comparison, PlottableComparison, "a Comparison", "what calibrant.compare returned")
+    canvas.check_type("comparison", comparison, PlottableLeaderboard, "a Comparison", "what calibrant.compare returned")
     models, key = comparison.leaderboard, comparison.sorted_by
     axes = canvas.axes_for(ax, (5.6, 0.9 + 0.24 * len(models)))
     artists.draw(axes, leaderboard_figure(models, key, comparison.descriptions[key], comparison.level))

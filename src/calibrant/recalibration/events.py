@@ -154,8 +154,8 @@ def of_event(data: EvaluatedData, asked: FitOptions) -> Recalibration:
     design = rows.design
     rarer = rarer_rows(rows.fine)
     if rarer < LEAST_ROWS:
-        expected = f"at least {LEAST_ROWS} rows of either outcome"
-        raise InputError("targets", expected, f"{rarer:g} of the less frequent one", "pass more rows")
+        expected = f"at least {LEAST_ROWS} rows of each outcome"
+        raise InputError("targets", expected, f"{rarer:g} rows of the less frequent outcome", "pass more rows")
     parts = Parts.of(design)
     certain = rows.impossible or not math.isfinite(parts.mean(log_losses(rows.of_outcomes)[:, np.newaxis]))
     family, resampling = asked.family, asked.resampling
@@ -254,8 +254,8 @@ def _fitted(procedure: EventProcedure, choice: Choice, rows: FitRows) -> Fit:
     """
     fit = procedure.fit(choice.family, replace(rows, prior_rows=procedure.prior_rows))
     if not fit.rising and not rows.ranked:
-        expected = "scores that rise with the event"
-        got = "higher scores that do not go with more outcomes (slope 0), so that no increasing map helps"
+        expected = "scores that are higher for events"
+        got = "scores that are not higher for events (slope 0), so that no increasing map helps"
         raise InputError("probs", expected, got, "check that the scores are of this event, and not of its opposite")
     return fit.shrunk(choice.shrinkage)
 

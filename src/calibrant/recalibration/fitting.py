@@ -201,7 +201,7 @@ def recalibrate(
     """
     _family(method, (*FAMILIES, *CLASS_FAMILIES))
     if not isinstance(prior_rows, (int, float)) or isinstance(prior_rows, bool) or not 0 <= prior_rows < math.inf:
-        raise InputError("prior_rows", "a number from 0", repr(prior_rows), "leave it out: 20 suits any data")
+        raise InputError("prior_rows", "a number from 0", repr(prior_rows), "leave it out for the default, 20")
     asked = FitOptions(method, None, prior_rows, Resampling.of(level, n_resamples, rng))
     rows: dict[str, Any] = {"notion": notion, "weights": weights, "ignore_index": ignore_index}
     rows |= {"class_names": class_names, "groups": groups, "clusters": clusters, "weights_are": weights_are}

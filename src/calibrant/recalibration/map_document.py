@@ -92,7 +92,9 @@ def _document(
     clusters, n = one.before.clusters, one.before.n
     assumed = [] if is_clustered(clusters, n) else ["Confidence intervals and p-values assume independent rows."]
     unchanged = one is result and one.chosen == "identity"
-    unproven = "No change of the scores is supported" if unchanged else "No evidence that recalibration helps"
+    unproven = (
+        "No map is clearly better than the unchanged scores" if unchanged else "No evidence that recalibration helps"
+    )
     return Document(
         title="Recalibration",
         headline=f"{rows_text(n)}{in_clusters(clusters)} ({what})",
@@ -135,27 +137,34 @@ def _verdict(fix: Recalibration) -> list[Sentence]:
     sentences.append(Sentence(" ".join(_choice(fix))))
     if fix.chosen != "identity":
         of_all = f"The map is fitted to all {rows_text(fix.before.n)}."
-        out_of_fold = "The numbers after recalibration come from maps that were fitted without the rows that they are "
-        sentences += [Sentence(_errors(fix)), Sentence(f"{of_all} {out_of_fold}evaluated on, in five folds.")]
+        out_of_fold = "The numbers after recalibration are cross-validated in five folds: each row is "
+        sentences += [
+            Sentence(_errors(fix)),
+            Sentence(f"{of_all} {out_of_fold}evaluated with a map that was fitted without its fold."),
+        ]
     return sentences
 
 
 def _gain(fix: Recalibration) -> str:
     gain = fix.gain
     if fix.chosen == "identity" and fix.method != "auto":
-        return "The scores remain unchanged, as asked."
+        return "The scores remain unchanged, as requested."
     if fix.chosen == "identity":
         return (
-            "No change of the scores is supported: no map has a clearly smaller log loss on rows it was not fitted to."
+            "No map is clearly better than the unchanged scores, because none has a clearly smaller log loss "
+            "on rows that it was not fitted to."
         )
     value, low, high = texts([gain.value, gain.low, gain.high], 4, [0.0])
     numbers = f"{value} ({percent(gain.level)} CI {low} to {high}; p {chance(gain.p_value)})"
     why = ""
     if not math.isfinite(fix.before["nll"].value):
-        relative = "; the decrease is relative to clipped scores" * (gain.score == "log")
-        why = f" The log loss is infinite, because a probability of 0 or 1 was wrong{relative}."
+        relative = "; the decrease is relative to scores that are clipped away from 0 and 1" * (gain.score == "log")
+        why = (
+            " The log loss before the map is infinite, because an observed outcome had predicted probability 0"
+            f"{relative}."
+        )
     elif gain.score == "brier":
-        why = " The log loss after the map is infinite, because it makes a probability 0 or 1."
+        why = " The log loss after the map is infinite, because the map gives an observed outcome the probability 0."
     if fix.proven:
         return f"Recalibration lowers the {_LOSSES[gain.score]} of new rows by {numbers}.{why}"
     return f"No evidence that recalibration helps: estimated decrease of the {_LOSSES[gain.score]} {numbers}.{why}"
@@ -173,8 +182,8 @@ def _apart(fix: Recalibration) -> Iterator[str]:
     ]
     if off:
         yield (
-            f"The {level} CI of the {' and that of the '.join(off)}, which is evidence of miscalibration. A map needs "
-            f"more than that: the {_LOSSES[fix.gain.score]} of new rows must be clearly lower."
+            f"The {level} CI of the {' and the CI of the '.join(off)}, which is evidence of miscalibration. "
+            f"But a map counts as helpful only if the {_LOSSES[fix.gain.score]} of new rows is clearly lower."
         )
 
 
@@ -185,18 +194,26 @@ def _choice(fix: Recalibration) -> Iterator[str]:
     if fix.runner_up is not None:
         other, loss = _FAMILIES[fix.runner_up], fix.losses[fix.chosen][0]
         if loss <= fix.losses[fix.runner_up][0]:
-            yield f"It has the smallest log loss on rows that it was not fitted to; the next best is {other}."
+            yield (
+                "Of all maps, it has the smallest log loss on rows that it was not fitted to; the next best is "
+                f"{other}."
+            )
         else:
-            yield f"The log loss of {other} is smaller, but not by more than chance explains."
+            yield f"The log loss of {other} is smaller, but the difference may be chance."
     if fix.chosen == "constant":
         auroc = fix.before["auroc"]
         if auroc.low > 0.5:
-            yield f"The order of the scores is lost, although it goes with the outcomes (AUROC {number(auroc.value)})."
+            yield (
+                "The map gives all rows one probability, although higher scores go with more events (AUROC "
+                f"{number(auroc.value)})."
+            )
         else:
-            yield "The order of the scores is lost. There is no clear sign that higher scores go with more events."
+            yield (
+                "The map gives all rows one probability. There is no clear sign that higher scores go with more events."
+            )
     if fix.shrinkage >= _NOTABLE_SHARE:
         numbers = "log-probabilities" if _is_of_classes(fix) else "log-odds"
-        yield f"Its {numbers} are shrunk by {100 * fix.shrinkage:.0f} % towards no change."
+        yield f"The {numbers} of the map are shrunk by {100 * fix.shrinkage:.0f} % towards the unchanged scores."
     if fix.chosen not in ("identity", "constant"):
         yield from _moved(fix)
 
@@ -206,7 +223,10 @@ def _moved(fix: Recalibration) -> Iterator[str]:
     form = cast("Pieces | Softmax", fix.map.form)
     smallest, rest = form.smallest, 1 - form.largest if isinstance(form, Pieces) else 0.0
     if smallest >= _NOTABLE and math.isclose(smallest, rest):
-        yield f"Before the map, scores outside [{smallest:.3g}, 1 - {smallest:.3g}] are moved to its ends."
+        yield (
+            f"Before the map, scores outside [{smallest:.3g}, 1 - {smallest:.3g}] are moved to the nearer end of "
+            "this interval."
+        )
         return
     if smallest >= _NOTABLE:
         yield f"Before the map, probabilities below {smallest:.3g} become {smallest:.3g}."
@@ -234,7 +254,7 @@ def _blocks(fix: Recalibration, *, full: bool) -> list[Block]:
     if fix.by_group is not None:
         from calibrant.report.group_document import group_blocks
 
-        blocks += group_blocks(fix.by_group, full=full, heading="Groups, after the map of all rows")
+        blocks += group_blocks(fix.by_group, full=full, heading="Groups after recalibration, with the map of all rows")
     return blocks
 
 
@@ -262,13 +282,18 @@ def _remarks(fix: Recalibration) -> list[Notes]:
     if fix.distinct_scores is None or fix.chosen in ("identity", "histogram", "constant"):
         return []
     before, after = fix.distinct_scores
-    mapped = f"the AUROC after is that of the mapped scores: the {before:,} different scores become {after:,}"
+    mapped = (
+        f"the AUROC may change, because the map gives the {before:,} different scores only {after:,} different values"
+    )
     same = "the AUROC does not change, because increasing maps keep the order of the scores"
     notes = [same if after == before else mapped]
     loss = _LOSSES[fix.gain.score]
     bound = fix.after["nll" if fix.gain.score == "log" else "brier_event"].error_bound
     if 0 < bound < math.inf:
-        notes.append(f"the {loss} after is computed from cells of the scores; its certified error is {bound:.1g}")
+        notes.append(
+            f"the {loss} after recalibration is computed from grid cells of the scores; its error is at most "
+            f"{bound:.1g}"
+        )
     return [Notes(notes)]
 
 
@@ -279,9 +304,9 @@ def _before_and_after(reports: Mapping[str, Report], level: float, numbers: Sequ
     rare = all(map(is_rare, diagrams.values()))  # one scale for all
     figures, tables = side_by_side(diagrams, notion, level, files=[f"bins-{name}" for name in diagrams], rare=rare)
     caption = (
-        f"Each point shows the predicted and the observed frequency of a bin, with its {percent(level)} CI. Grey: "
-        "consistency band; a diamond lies outside it. The bars are the rows of each bin, with the event (up) and "
-        "without it (down)."
+        "Each point shows the mean predicted probability and the observed frequency of a bin, with the "
+        f"{percent(level)} CI of the frequency. Grey: consistency band. A diamond marks a point outside its "
+        "band. The bars count the rows of each bin, with the event (up) and without it (down)."
     )
     return [Heading("Before and after"), figures, Notes([caption]), *numbers, tables]
 
@@ -314,8 +339,8 @@ def _classes_map(fix: Recalibration) -> list[Block]:
     """Return the section of a map of classes: the factors, of a matrix those on its diagonal, and the constants."""
     form = cast("Softmax", fix.map.form)
     how = (
-        "The log-probability of each class is multiplied by its factor, the constant is added, and the softmax makes "
-        "probabilities of the sums."
+        "The map multiplies the log-probability of each class by the factor of the class and adds the "
+        "constant of the class. The softmax turns the sums into probabilities."
     )
     others = (
         " To each sum, the map also adds the log-probabilities of the other classes, multiplied by factors in the JSON."
@@ -340,11 +365,13 @@ def _verdict_of_labels(result: LabelRecalibrations) -> list[Sentence]:
     proven = [short(name) for name, p_value in adjusted.items() if p_value <= alpha_of(result.level)]
     if proven:
         helped = f"{len(proven)} of {result.n_classes} labels: {named(proven, _NAMED)}"
-        sentences = [Sentence(f"Recalibration lowers the loss of {helped} (Holm's adjustment, {level}).", "good")]
+        sentences = [
+            Sentence(f"Recalibration lowers the loss of {helped} (Holm-adjusted, at {level} confidence).", "good")
+        ]
         if len(proven) < result.n_classes:
             sentences.append(Sentence("The map leaves the scores of the other labels unchanged."))
     else:
-        none = f"No evidence that recalibration lowers the loss of any of the labels (Holm's adjustment, {level})."
+        none = f"No evidence that recalibration lowers the loss of any label (Holm-adjusted, at {level} confidence)."
         sentences = [Sentence(none)]
     for name, reason in result.refused.items():
         sentences.append(Sentence(f"Caution: no map was fitted to label {short(name)}: {reason}."))
@@ -353,8 +380,8 @@ def _verdict_of_labels(result: LabelRecalibrations) -> list[Sentence]:
 
 def _blocks_of_labels(result: LabelRecalibrations, *, full: bool) -> list[Block]:
     remark = (
-        "decrease: of the mean log loss, or of the Brier score where a probability of 0 or 1 was wrong; p: of the "
-        "decrease, by Holm's adjustment"
+        "decrease: decrease of the mean log loss, or of the Brier score if an observed outcome had predicted "
+        "probability 0; p: Holm-adjusted p-value of the decrease"
     )
     blocks: list[Block] = [_labels_table(result), Notes([remark])]
     if not full:

@@ -557,7 +557,12 @@ def maps_to_json(maps: Mapping[str, CalibrationMap]) -> str:
         Without a map; for a name that is not Unicode text; for more than 640 MB.
     """
     if not maps:
-        raise InputError("maps", "one map or more", "none", "pass anyway=True (--anyway) to write unproven maps too")
+        raise InputError(
+            "maps",
+            "one map or more",
+            "none",
+            "to write maps without evidence that they help, pass anyway=True (--anyway)",
+        )
     for name in maps:
         if not name.isascii():
             try:

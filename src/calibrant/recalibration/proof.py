@@ -50,8 +50,9 @@ def few_errors(expected: float) -> str:
         return ""
     number = f"only {expected:.2g}" if expected >= _LEAST_NAMED else f"fewer than {_LEAST_NAMED:g}"
     return (
-        f"{number} errors (rows with a less probable outcome) are expected under the scores, less than "
-        f"{FEW_ERRORS:g}, so the gain depends on errors that these rows may not contain"
+        f"according to the scores, {number} errors (rows with the less probable outcome) are expected, fewer "
+        f"than {FEW_ERRORS:g}, so the estimated improvement depends on errors that may be absent from these "
+        "rows"
     )
 
 

@@ -51,9 +51,9 @@ def document_of(fixes: QuestionRecalibrations, source: Source, *, full: bool) ->
 
 
 _METHOD: Final = (
-    "Each question has a map of its own, whose gain is estimated on rows that the map was not fitted to. The p-values "
-    "of the gains are adjusted by Holm's method for the number of questions with a map, which is valid although the "
-    "answers of one input depend on each other."
+    "Each question has a map of its own. The decrease of the loss is estimated on rows that the map was not "
+    "fitted to. The p-values are adjusted by Holm's method for the number of questions with a map, which is "
+    "valid although the answers of one input depend on each other."
 )
 
 
@@ -72,7 +72,10 @@ def _conclusion(fixes: QuestionRecalibrations) -> Sentence:
 def _refused(fixes: QuestionRecalibrations) -> list[Sentence]:
     """Return which questions have no map, and why."""
     reasons = gathered((reason, short(name)) for name, reason in fixes.refused.items())
-    return [Sentence(f"No map of {named(names, _NAMED)}: {reason}.", "caution") for reason, names in reasons.items()]
+    return [
+        Sentence(f"No map was fitted to {named(names, _NAMED)}: {reason}.", "caution")
+        for reason, names in reasons.items()
+    ]
 
 
 def _order(fixes: QuestionRecalibrations) -> Sequence[int]:
@@ -135,8 +138,11 @@ def _columns(fixes: QuestionRecalibrations, rows: Sequence[Mapping[str, Any]]) -
 
 
 _NOTES: Final = (
-    "decrease: of the mean log loss of new rows, or of the Brier score where a probability of 0 or 1 was wrong",
-    "p adj.: of the decrease, after Holm's correction for the number of questions with a map",
+    (
+        "decrease: decrease of the mean log loss of new rows, or of the Brier score if an observed outcome had "
+        "predicted probability 0"
+    ),
+    "p adj.: p-value of the decrease, Holm-adjusted for the number of questions with a map",
 )
 
 
@@ -151,7 +157,7 @@ def _sections(fixes: QuestionRecalibrations, source: Source, *, full: bool) -> l
         blocks += [Heading(f"Question {short(name)}", place), *document.verdict]
         if fix.proven and name not in fixes.proven:
             adjusted = f"p {chance(fixes.adjusted_p_values[name])} after Holm's correction"
-            blocks.append(Sentence(f"The gain is not proven among all questions of the log ({adjusted})."))
+            blocks.append(Sentence(f"The decrease is not significant among all questions of the log ({adjusted})."))
         blocks += [Heading(f"Measures of {short(name)}", f"{place}-measures", level=3)] * (not full)
         blocks += within(document.blocks, place)
     return [*blocks, *rest_of(len(fixes) - min(len(order), SECTIONS))]

@@ -67,7 +67,7 @@ class RecalibrationResult(Shown, ABC):
     @property
     def objection(self) -> str:
         """Why the map is not written without ``--anyway``; empty if it is."""
-        return "" if self.proven else "its gain is not proven"
+        return "" if self.proven else "there is no evidence that it helps"
 
     @property
     @abstractmethod

@@ -177,7 +177,7 @@ class ScoredRows:
         if not self.merged:
             return ""
         near = f"{self.near:.1e}".replace("e-0", "e-")
-        return f"{self.merged:,.6g} rows have scores within {near} of 0 or 1, which share one cell at each end"
+        return f"{self.merged:,.6g} rows have scores within {near} of 0 or 1, and these scores are pooled at each end"
 
     @classmethod
     def of(cls, data: EvaluatedData) -> ScoredRows:

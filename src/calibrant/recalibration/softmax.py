@@ -349,13 +349,13 @@ def check_temperature(fitted: Softmax) -> None:
     """
     if is_flat(fitted):
         expected = "probabilities that are higher for the class that occurs"
-        got = "probabilities without that order (slope 0), so that no temperature helps"
+        got = "probabilities that are not higher for the class that occurs (slope 0), so that no temperature helps"
         raise InputError("probs", expected, got, "check that the columns are in the order of the classes")
     if float(fitted.factors[0]) >= _STEEPEST:
         raise InputError(
             "prior_rows",
             "a row whose class does not have the highest probability, or prior rows",
-            "rows that are all right, without prior rows",
+            "only rows whose class has the highest probability, without prior rows",
             "leave prior_rows out: without prior rows the temperature would be 0",
         )
 

@@ -35,6 +35,8 @@ class Source:
         A sentence on groups that look like models.
     files, where, columns, timezone, protocol, options : str
         The names of the files, the condition, the columns that were read, and how they were read.
+    window : str
+        The file with the rows since the onset of a drift.
     """
 
     event: str = ""
@@ -45,6 +47,7 @@ class Source:
     timezone: str = ""
     protocol: str = ""
     options: str = ""
+    window: str = ""
 
     def facts(self) -> list[tuple[str, str]]:
         """Return what was read, as names and texts."""

@@ -40,6 +40,9 @@ _QUERIES: Final = {
     "@media print, (min-width: 62rem)": "@container (min-width: 46rem)",
     "@media (max-width: 40rem)": "@container (max-width: 36rem)",
 }
+#: Where a notebook says whether it is light: JupyterLab and nbconvert, the classic notebook, Visual Studio Code.
+_LIGHT_HOSTS: Final = '[data-jp-theme-light="true"], #notebook, .vscode-light'
+_DARK_HOSTS: Final = '[data-jp-theme-light="false"], .vscode-dark'
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"  # keeps a number and its sign on one line
 
 #: A text without characters that a page cannot hold, such as half of a surrogate pair.
@@ -245,8 +248,19 @@ def _scoped(style: Any) -> Any:
 
     for queried, of_cell in _QUERIES.items():
         style = style.replace(queried, of_cell)
+    style = f"{style}{_host_colours(style)}"
     style = re.sub(r"([\d.]+)rem\b", lambda match: f"{_FONT * float(match[1]):g}px", style)
     return Markup(re.sub(r"\.calibrant(?![\w-])", ".calibrant" * 3, _flush(style)))
+
+
+def _host_colours(style: str) -> str:
+    """Return the rules that give a cell the colours of its host, where the host says them, and not of the system."""
+    light, dark = (re.findall(r"--bg: .*?(?=\n  background|\n  \})", style, re.DOTALL)[i] for i in range(2))
+    rules = "".join(
+        f":is({hosts}) .calibrant {{ color-scheme: {scheme}; {colours} }}\n"
+        for scheme, hosts, colours in (("light", _LIGHT_HOSTS, light), ("dark", _DARK_HOSTS, dark))
+    )
+    return f"@media screen {{\n{rules}}}\n"
 
 
 def _flush(code: Any) -> Any:

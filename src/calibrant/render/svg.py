@@ -47,7 +47,7 @@ def picture(figure: Figure) -> str:
         top, bottom = panels[0].bottom + 60, panels[0].bottom + 144
         y = _Scale(figure.below.y, bottom, top)
         panels.append(panels[0]._replace(figure=figure.below, top=top, bottom=bottom, y=y))
-    left, right = (24, 10) if figure.square else (0, 0) if figure.y.names else (6, 0)
+    left, right = (24, 10) if figure.square else (0, 0) if figure.y.names else (6 + 8 - panels[0].title_at(), 0)
     box = f"{-left} 0 {WIDTH + left + right} {height:g}"
     drawn, sets = (
         "".join(text for panel in panels for text in part(panel)) for part in (_Picture.drawn, _Picture.sets)
@@ -163,7 +163,7 @@ class _Picture(NamedTuple):
         if not rows:
             grid += "".join(f"M{self.left:g} {at:g}H{self.right:g}" for at, _ in level)
             frame = _box(self.left, self.right, self.top, self.bottom)
-            yield _text(0, 0, down.label, turned=(-12 if self.figure.square else 8, (self.top + self.bottom) / 2))
+            yield _text(0, 0, down.label, turned=(self.title_at(), (self.top + self.bottom) / 2))
         yield _path("grid", grid)
         yield from self.marks([0])
         yield _path("frame", frame)
@@ -176,6 +176,13 @@ class _Picture(NamedTuple):
         for mark in self.figure.marks:
             if isinstance(mark, Annotation):
                 yield _text(self.left + 6, self.y.one(mark.row) + 4, mark.text, "start", "tick")
+
+    def title_at(self) -> float:
+        """Return where the baseline of the vertical axis's title is, left of all its ticks."""
+        if self.figure.square or self.figure.y.names:
+            return -12
+        widest = max((width_of(text) for _, text in self.y.ticks()), default=0.0)
+        return min(8, round(self.left - 6 - widest - 8, 1))
 
     def marks(self, layers: Sequence[int]) -> Iterator[str]:
         """Yield the marks of some layers, in their order."""

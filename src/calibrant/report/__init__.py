@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from calibrant.report.question_comparisons import QuestionComparison, QuestionComparisons
     from calibrant.report.question_reports import QuestionReport, QuestionReports
     from calibrant.report.report import GroupReport, Report
+    from calibrant.report.result_comparison import ResultComparison, compare_results
 
 __all__ = [
     "Comparison",
@@ -23,8 +24,10 @@ __all__ = [
     "QuestionReport",
     "QuestionReports",
     "Report",
+    "ResultComparison",
     "Standing",
     "compare",
+    "compare_results",
     "evaluate",
 ]
 
@@ -45,5 +48,6 @@ __getattr__, __dir__ = names_of(
             "GroupReport",
             "Report",
         ),
+        "calibrant.report.result_comparison": ("ResultComparison", "compare_results"),
     },
 )

@@ -32,7 +32,7 @@ SCHEMA_VERSION: Final = 4
 
 _NAMED: Final = 5  # models that the repr names
 _ONE_ROW: Final = "the variance cannot be estimated from one row"
-_OF_REPORTS: Final = {"floor_mean", "floor_upper", "error_bound"}  # columns that differences lack
+ONLY_REPORTS: Final = {"floor_mean", "floor_upper", "error_bound"}  # columns that differences lack
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class Comparison(Shown):
         rows = []
         for pair in self.pairs:
             for name, estimate in pair.estimates.items():
-                numbers = {key: value for key, value in columns_of(estimate).items() if key not in _OF_REPORTS}
+                numbers = {key: value for key, value in columns_of(estimate).items() if key not in ONLY_REPORTS}
                 head = {"first": pair.first, "second": pair.second, "measure": name}
                 rows.append({**head, "label": self.descriptions[name].label, **numbers})
         return rows

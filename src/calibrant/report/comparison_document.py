@@ -57,13 +57,14 @@ _NAMED: Final = 3  # untested groups that are named
 _LISTED: Final = 6  # models whose measures are all listed in brief
 _DRAWN: Final = 12  # models whose diagrams are drawn
 _CLOSED_FORM: Final = (
-    "p-values of calibration are calculated in closed form; a report simulates data sets, so its p-value may differ"
+    "p-values of calibration are computed by closed formulas; a report on one model simulates data sets, so "
+    "its p-value may differ"
 )
 _DIFFERENCES: Final = (
-    "Each difference is the first model minus the second model. A difference below 0 means that the first model has "
-    "less error (or, for accuracy, is correct less often). The p-value of the debiased squared calibration error "
-    "decides. With several pairs, the p-value is adjusted. For the other measures, a diamond means that the CI of this "
-    "pair excludes 0."
+    "Each difference is the first model minus the second model. A difference below 0 means that the first "
+    "model has less error (or, for accuracy, is correct less often). The p-value of the debiased squared "
+    "calibration error decides which model is better calibrated. With several pairs, this p-value is "
+    "adjusted. For the other measures, a diamond means that the CI of this pair excludes 0."
 )
 
 
@@ -109,7 +110,7 @@ def _tolerance(decision: Decision | None) -> str:
     if decision is None:
         return ""
     label = BY_NAME[decision.measure].label
-    return f"{label} of the second model minus that of the first: up to {decision.tolerance:g}"
+    return f"{label} of the second model minus {label} of the first model: at most {decision.tolerance:g}"
 
 
 def _methods(comparison: Comparison) -> list[Method]:
@@ -354,8 +355,9 @@ def _models(comparison: Comparison) -> list[Block]:
     files = [f"reliability-diagram-{i}" for i, name in enumerate(comparison.diagrams, 1) if name in best]
     figures, tables = side_by_side(drawn, comparison.notion, level, files=files, histogram=False, rare=rare)
     caption = (
-        "Each point shows the predicted and the observed frequency of a bin, with its "
-        f"{percent(level)} CI. Grey: consistency band; a diamond lies outside it."
+        "Each point shows the mean predicted probability and the observed frequency of a bin, with the "
+        f"{percent(level)} CI of the frequency. Grey: consistency band. A diamond marks a point outside its "
+        "band."
     )
     if left := len(comparison.names) - len(drawn):
         caption += f" The diagrams of the {left} other models are left out."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -176,6 +177,9 @@ def of_arguments(
         if weights_are is not None:
             _check_weights_are(weights_are, data)
     else:
+        if targets is None and isinstance(probs, (str, os.PathLike)):
+            remedy = "read the file first, such as with pandas, or pass the file to the command calibrant"
+            raise InputError("probs", "an array", f"a {type(probs).__name__}", remedy)
         if targets is None:
             remedy = "pass the labels; without labels, probs must be a ReliabilityTable or a CalibrationSketch"
             raise InputError("targets", "an array", "None", remedy)

@@ -187,12 +187,14 @@ def next_steps(report: Report) -> list[str]:
     if Code.RARE_OUTCOME in findings:
         steps.append(f"Collect more data, until each outcome has at least {MINORITY} rows (or clusters).")
     elif Code.UNDECIDED in findings and findings[Code.UNDECIDED]["more_rows"] is not None:
-        steps.append(f"Collect about {findings[Code.UNDECIDED]['more_rows']:,} more rows to settle the tolerance.")
+        steps.append(
+            f"Collect about {findings[Code.UNDECIDED]['more_rows']:,} more rows to decide about the tolerance."
+        )
     flagged = [short(group.name) for group in report.groups if group.called_out]
     if flagged:
-        steps.append(f"Look at the groups with evidence of miscalibration: {named(flagged, _NAMED)}.")
+        steps.append(f"Examine the groups with evidence of miscalibration: {named(flagged, _NAMED)}.")
     if Code.MISCALIBRATED in findings and Code.FALLING_CURVE not in findings:
-        steps.append("Fit a map of the scores on held-out rows, with calibrant recalibrate.")
+        steps.append("Recalibrate the scores on held-out rows, with calibrant recalibrate.")
     if report.level is not None and report.clusters is None:
         steps.append(
             "If one patient or user has several rows, name the column of patients or users with --cluster "
@@ -221,7 +223,7 @@ def _cautions(report: Report, findings: _Findings) -> Iterator[Sentence]:
         inputs = [f"{name} ({reason})" for name, reason in report.omitted.items()]
         more = f"; and {len(inputs) - _NAMED:,} more" if len(inputs) > _NAMED else ""
         listed = f"{'; '.join(inputs[:_NAMED])}{more}"
-        yield Sentence(f"Caution: these inputs are left out of all numbers: {listed}.", "caution")
+        yield Sentence(f"Caution: these inputs are not evaluated: {listed}.", "caution")
     if report.choices.rounded:
         yield Sentence(f"{rounded(report.choices.rounded)}.")
 
@@ -234,13 +236,14 @@ def _impossible(report: Report, facts: _Facts) -> str:
     if facts["p_value"] == 0:
         kinds = impossible_kinds(facts["events"], facts["non_events"], terms_of(report.notion))
         return (
-            f"Caution: {are} impossible according to the scores: {kinds}. Calibrated scores never have such outcomes, "
-            f"so p = 0. If the scores were rounded to 0 and 1, the test of all rows gives p {other}."
+            f"Caution: {are} impossible according to the scores: {kinds}. Calibrated scores never have such "
+            "outcomes, so p = 0. If the scores were only rounded to 0 and 1, use the test of all rows "
+            f"instead: p {other}."
         )
     return (
         f"Caution: {are} nearly impossible according to the scores, with a predicted probability of at most "
-        f"{facts['least']:.1g}. Calibrated scores have such outcomes with probability {facts['p_value']:.1g} at most. "
-        f"Otherwise the test of all rows gives p {other}."
+        f"{facts['least']:.1g}. For calibrated scores, the probability of such outcomes is at most "
+        f"{facts['p_value']:.1g}. The test of all rows alone gives p {other}."
     )
 
 
@@ -284,8 +287,8 @@ def _direction(report: Report, findings: _Findings) -> Iterator[Sentence]:
     predicted, observed = percentages(facts["mean_score"], facts["event_rate"])
     numbers = f"{terms.predicted} {predicted} %, {terms.observed} {observed} %"
     if facts.get("by_construction"):
-        why = "the outcomes of each cluster add up to its scores"
-        yield Sentence(f"The difference is 0 by construction: {why} ({numbers}).")
+        why = "the outcomes of each cluster add up to the sum of its scores"
+        yield Sentence(f"The mean difference is 0 by construction, because {why} ({numbers}).")
         return
     difference, *interval = percentages(facts["value"], *ends, sign="+", marks=[0.0])
     what = f"difference {difference} percentage points"
@@ -443,7 +446,7 @@ def _dependence(report: Report, findings: _Findings) -> Iterator[Sentence]:
         yield Sentence("Confidence intervals and p-values assume independent rows.")
         return
     if not is_clustered(report.clusters, report.n):
-        yield Sentence("Each cluster has one row, so the rows are independent.")
+        yield Sentence("Each cluster has one row, so the intervals and p-values assume independent rows.")
         return
     rows = report.clusters.get("effective_rows")
     fixed = any(facts.get("by_construction") for facts in findings.values())

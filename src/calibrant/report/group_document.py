@@ -95,7 +95,10 @@ def level_blocks(report: Report, *, full: bool) -> list[Block]:
         return []
     order = worst([event.p_value for event in events], [event.ece.value for event in events])
     found, notes = _tests(events, report.level, "event", full=full)
-    notes.append("the probability of an event is the sum of the probabilities from this level on")
+    notes.append(
+        "for each level, the event is this level or a higher one; its probability is the sum of the "
+        "probabilities of these levels"
+    )
     left = len(events) - len(order)
     if left:
         notes.append(f"to see the other {left:,} levels, use --json, or report.at_least in Python")
@@ -140,17 +143,20 @@ def _caption(report: Report, drawn: int, left: int) -> str:
         tested = _tested(report.groups)
         caption += (
             f" with its {percent(report.level)} CI and noise floor. A diamond marks a group with evidence of "
-            f"miscalibration{', by ' * bool(tested)}{tested}. The lower end of a CI is conservative near zero, so it "
-            "may be 0 although the test rejects"
+            f"miscalibration{', by ' * bool(tested)}{tested}. The lower end of a CI is conservative near "
+            "zero, so it may be 0 although there is evidence of miscalibration"
         )
     if report.all_rows is not None:
         caption += f". {capital(_OVERLAP)}"
-    others = f" The {drawn:,} groups with the most evidence are drawn, and the other {left:,} groups are listed."
+    others = f" The {drawn:,} groups with the most evidence are drawn. The table contains the other {left:,} groups."
     return f"{caption}.{others * bool(left)}"
 
 
 #: What readers of marginal subgroups have to know.
-_OVERLAP: Final = "each row is in one group of each column, so groups overlap; Holm's correction allows for this"
+_OVERLAP: Final = (
+    "each row is in one group of each column, so groups of different columns overlap; Holm's correction is valid "
+    "for overlapping groups"
+)
 
 
 def _by_column(table: Table, report: Report, order: Sequence[int]) -> Table:
@@ -241,8 +247,8 @@ def _timeline(report: Report) -> list[Figure]:
     if level is not None:
         marks.append(Band(places, lows, highs, "sure"))
     caption = (
-        "The line is the mean predicted probability minus the observed frequency of each period. The band is the CI. "
-        "The ideal value is 0."
+        "The line is the mean predicted probability minus the observed frequency in each period. The band is "
+        "the CI of this difference. The ideal value is 0."
     )
     y = Axis("Predicted - observed", min(known) - margin, max(known) + margin)
     return [Figure(title, slices_axis(names), y, marks, caption=caption, name="difference-over-time", label=title)]
@@ -274,7 +280,7 @@ def _tested(groups: Sequence[GroupReport]) -> str:
     """Return what the test of each group combines; empty if it is the ECE alone."""
     parts = {part for group in groups if group.test is not None for part in group.test.details["parts"]}
     names = [name for part, name in COMPONENTS.items() if part in parts]
-    return f"one test of {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else ""
+    return f"one test that combines {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else ""
 
 
 def correction(adjusted: Sequence[float], marked: Sequence[bool], word: str, plural: str) -> str:
@@ -322,7 +328,7 @@ def _forest(name: str, report: Report, order: Sequence[int], *, full: bool) -> l
         columns = _with_pooled(columns, forest, write, full=full)
     if (of_all := all_rows_of(report.all_rows, report.estimates, name)) is not None:
         columns = _with_all_rows(columns, of_all[1], write)
-    slug, title = f"{name.replace('_', '-')}-of-groups", f"{label} by group"
+    slug, title = f"{name.replace('_', '-')}-of-groups", capital(f"{label} by group")
     table, caption = _by_column(Table(slug, columns, title), report, order), heterogeneity(forest, level)
     if not full:
         return [Heading(title, slug, level=3), table, Sentence(caption)]

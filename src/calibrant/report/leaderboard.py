@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +30,9 @@ from calibrant.statistics.simultaneous import Ranking, Spread, ranking
 #: The measure that models are ranked by, unless another is named.
 DEFAULT: Final = "brier"
 
+#: With more models only the pairs with the first or with the best one are compared.
+MOST_PAIRED: Final = 20
+
 #: The most models whose pairs, diagrams and calibration are shown one by one.
 FEW: Final = 3
 
@@ -36,6 +40,7 @@ _NO_ORDER: Final = "no interval: these data do not show how the measure varies"
 _UNDEFINED: Final = "not available: the measure has no value for this model"
 _INFINITE: Final = "no interval: by rule and not by a test, a model with an infinite measure ranks last"
 _ALONE: Final = "the measure is infinite for all other models"
+_UNTESTED: Final = "not tested: there are no probabilities"
 _ONE_ROW: Final = "the variance cannot be estimated from one row"
 
 
@@ -52,8 +57,8 @@ class Standing:
     estimates : mapping
         The `Estimate` of each measure with its own interval: those that models are compared by, and
         ``mean_confidence``. The ECE has its noise floor.
-    test : TestResult
-        The test of the model's own calibration, in closed form.
+    test : TestResult or None
+        The test of the model's own calibration, in closed form; None without probabilities.
     miscalibrated : bool
         Whether this test rejects calibration.
     difference : Estimate
@@ -71,17 +76,22 @@ class Standing:
 
     name: str
     estimates: Mapping[str, Estimate]
-    test: TestResult
+    test: TestResult | None
     miscalibrated: bool
     difference: Estimate
     adjusted_p_value: float
     among_best: bool
     rank_low: int
     rank_high: int
-    impossible_outcomes: float
+    impossible_outcomes: float = 0.0
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
+
+    @property
+    def p_value(self) -> float:
+        """The p-value of the test of calibration; NaN without a test."""
+        return math.nan if self.test is None else self.test.p_value
 
     def to_dict(self, path: str, missing: dict[str, str]) -> dict[str, Any]:
         """Return every number as plain Python values; what is not finite is None, and ``missing`` says why."""
@@ -91,7 +101,7 @@ class Standing:
                 key: plain_estimate(each, f"{path}.estimates.{key}", missing, each.method or _ONE_ROW)
                 for key, each in self.estimates.items()
             },
-            "p_value": plain(self.test.p_value, f"{path}.p_value", missing, self.test.method),
+            "p_value": plain(self.p_value, f"{path}.p_value", missing, self.test.method if self.test else _UNTESTED),
             "miscalibrated": self.miscalibrated,
             "difference": plain_estimate(
                 self.difference, f"{path}.difference", missing, self.difference.method, tested=False
@@ -178,7 +188,9 @@ def leaderboard(
     shown = tuple(dict.fromkeys((*measures, measure, MEAN_CONFIDENCE)))
     standings = []
     for rank, place in enumerate(order):
-        difference, among_best, ends = _difference(ranked, rank, losses[place], finite, undefined, len(order), level)
+        difference, among_best, ends = difference_to_best(
+            ranked, rank, losses[place], finite, undefined, len(order), level
+        )
         model = models[place]
         if math.isinf(losses[place]) and finite:
             among_best, ends = not sure, (1 + sure, len(order))
@@ -203,6 +215,15 @@ def leaderboard(
     return tuple(standings)
 
 
+def compared_places(places: Sequence[int], best: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the pairs of models that are compared: all of few models, of many those with the first or a best one."""
+    pairs = list(itertools.combinations(places, 2))
+    if len(places) <= MOST_PAIRED:
+        return pairs
+    kept = {places[0], *best}
+    return [pair for pair in pairs if not kept.isdisjoint(pair)]
+
+
 def _excludes(model: ComparedModel) -> bool:
     """Return whether scores of one event exclude an outcome, so that the expected log loss may be infinite too."""
     scores = model.event.table.scores
@@ -215,7 +236,7 @@ def _losses(models: Sequence[ComparedModel], measure: Measure) -> list[float]:
     return [sign * model.event.value(measure) for model in models]
 
 
-def _difference(
+def difference_to_best(
     ranked: Ranking | None, rank: int, loss: float, finite: int, undefined: int, number: int, level: float
 ) -> tuple[Estimate, bool, tuple[int, int]]:
     """Return the difference to the best, whether the model is among the best, and the range of its rank.

@@ -163,7 +163,7 @@ def more_measures(report: Report, shown: Mapping[str, Estimate]) -> list[str]:
     """Return how to see the measures that are not shown: one sentence, or none."""
     more = len(shown_estimates(report)) - len(shown)
     plural = "s" * (more != 1)
-    return [f"{more} more measure{plural}: add --all, or use report.to_dict() in Python"] if more else []
+    return [f"to see {more} more measure{plural}, add --all, or use report.to_dict() in Python"] if more else []
 
 
 def remarks(report: Report, shown: Mapping[str, Estimate], *, complete: bool = True) -> list[str]:
@@ -211,7 +211,9 @@ def _single(report: Report, shown: Mapping[str, Estimate]) -> list[str]:
             many = f"weight {amount(count)}" if isinstance(count := details["count"], float) else f"{count:,} rows"
             notes.append(f"{label}: the largest difference is in the bin {ends} with {many}")
         if "worst_class" in details:
-            notes.append(f"{label}: largest for class {short(details['worst_class'])}, {details['worst']:.4f}")
+            notes.append(
+                f"{label}: class {short(details['worst_class'])} has the largest value, {details['worst']:.4f}"
+            )
         if report.descriptions[key].scale == "square" and part.value < 0:
             notes.append(f"{label}: the estimate is negative by chance; the true value is at least 0")
         if is_missing(part):
@@ -256,7 +258,10 @@ def disagreements(report: Report, keys: Iterable[str]) -> list[str]:
     alpha = alpha_of(report.level)
     excluded = any(finding.code == Code.IMPOSSIBLE_OUTCOMES for finding in report.findings)
     zero = f"the lower end is conservative: it is above 0 only if p ≤ {alpha / 2:.3g}"
-    spread = "p takes the variance of calibrated outcomes, and the CI that of the observed outcomes"
+    spread = (
+        "the p-value uses the variance of outcomes under calibration, and the CI uses the variance of the "
+        "observed outcomes"
+    )
     reasons: list[tuple[str, str]] = []
     for key in keys:
         part, description = report.estimates[key], report.descriptions[key]
@@ -268,7 +273,7 @@ def disagreements(report: Report, keys: Iterable[str]) -> list[str]:
         if not small:
             reason = f"the CI does not contain {ideal:g} although p is above {alpha:.3g}, because {spread}"
         elif excluded:
-            reason = f"the CI contains {ideal:g} although p is small, because only p counts impossible outcomes"
+            reason = f"the CI contains {ideal:g} although p is small, because impossible outcomes change only p"
         elif part.low == ideal == 0:
             reason = f"the lower end of the CI is 0 although p is small, because {zero}"
         else:

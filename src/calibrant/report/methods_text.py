@@ -399,7 +399,7 @@ def _seed(report: Report) -> Iterator[str]:
     if report.level is None or not (report.n_resamples or folds):
         return
     seed = report.choices.seed
-    yield "The random seed is " + ("from the caller's generator" if seed is None else str(seed))
+    yield "The random seed is " + ("unknown, because the caller passed a generator" if seed is None else str(seed))
 
 
 def _listed(names: Sequence[str]) -> str:

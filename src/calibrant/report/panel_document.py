@@ -24,7 +24,10 @@ _BRIEF: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)  # thresholds o
 
 
 class _Panel(NamedTuple):
-    """A curve with its numbers; ``listed`` and ``brief`` are the rows of its table on a page and in the terminal."""
+    """A curve with its numbers; ``listed`` and ``brief`` are the rows of its table on a page and in the terminal.
+
+    A page begins with those rows of the terminal that are above its own.
+    """
 
     figure: Figure
     table: Table
@@ -44,7 +47,8 @@ def panel_blocks(report: Report, *, full: bool) -> list[Block]:
             drawn = _roc_curve(panel)
         heading = Heading(drawn.figure.title, drawn.table.name)
         if full:
-            blocks += [heading, drawn.figure, drawn.table.of_rows(drawn.listed)]
+            below = [i for i in drawn.brief if i < drawn.listed[0]]  # the step of a long table
+            blocks += [heading, drawn.figure, drawn.table.of_rows([*below, *drawn.listed])]
         elif drawn.brief:
             columns = [column._replace(spare=i) for i, column in enumerate(drawn.table.columns)]
             table = replace(drawn.table, columns=columns, listed=drawn.brief)

@@ -111,7 +111,7 @@ def _changes(comparisons: QuestionComparisons) -> list[Sentence]:
     label, sign = _label(comparisons, key), 1 if _description(comparisons, key).better == "higher" else -1
     found = _with_first(comparisons, lambda _, pair: sign * pair[key].value if pair.differs(key) else 0.0)
     if not found:
-        return [Sentence(f"No evidence of a different {label} in any question {how}.")]
+        return [Sentence(f"No evidence in any question that the {label} differs {how}.")]
     return [
         Sentence(f"{name} has a {word} {label} than {first} {where} {how}.", tone)
         for name, word, first, where, tone in found
@@ -190,7 +190,9 @@ def _cautions(comparisons: QuestionComparisons) -> list[Sentence]:
         cautions.append(Sentence("The rows have no ids, so they were matched by their positions.", "caution"))
     lone = [f"{names[name]} ({count:,})" for name, count in common.lone_rows.items() if count]
     if lone:
-        cautions.append(Sentence(f"Rows whose id is not in all logs, which are not compared: {', '.join(lone)}."))
+        cautions.append(
+            Sentence(f"Rows that are not compared, because their id is not in all logs: {', '.join(lone)}.")
+        )
     for name, models in common.lone_questions.items():
         of = f"only {', '.join(names[model] for model in models)} answered"
         problem = "no row has answers of all models" if len(models) == len(names) else f"{of} it"
@@ -200,7 +202,9 @@ def _cautions(comparisons: QuestionComparisons) -> list[Sentence]:
             listed = named(list(map(short, options)), NAMED)
             cautions.append(Sentence(f"Options of {short(name)} that only {names[model]} has: {listed}.", "caution"))
     cautions += _left_out(comparisons, names, "refusals", "Refusals")
-    cautions += _left_out(comparisons, names, "left_out", "Answers without a labelled answer of every model")
+    cautions += _left_out(
+        comparisons, names, "left_out", "Answers to inputs that some model has not answered, or without a label"
+    )
     reasons = gathered((each.question.likeliest, short(name)) for name, each in comparisons.questions.items())
     for reason in filter(None, reasons):
         listed = named(reasons[reason], NAMED)
@@ -259,7 +263,7 @@ def _notes(comparisons: QuestionComparisons, *, full: bool) -> list[str]:
     reasons = gathered((each.flag, short(each.name)) for each in comparisons.questions.values() if each.flag)
     notes = [f"– {named(names, NAMED)}: {reason}" for reason, names in reasons.items()]
     notes.append(
-        "calib. p: the test of a difference in calibration, Holm-adjusted for all questions and pairs of models"
+        "calib. p: p-value of a difference in calibration, Holm-adjusted for all questions and pairs of models"
     )
     if not full and len(comparisons.names) > 2:
         first = distinct(comparisons.names)[comparisons.names[0]]
@@ -313,18 +317,22 @@ def _sections(comparisons: QuestionComparisons, source: Source, *, full: bool) -
         blocks += [Heading(f"Question {short(name)}", place), Notes([document.headline]), *document.verdict]
         blocks += [Details("Models and differences", own, long=True)] if full else own
     left = len(names) - len(shown)
-    more = [f"to see the other {left:,} questions, use --question, or the mapping in Python"] if left else []
-    return [*blocks, Notes(["the intervals in a section are of its question alone", *more])]
+    more = [f"to see the other {left:,} questions, use --question NAME, or result[NAME] in Python"] if left else []
+    return [
+        *blocks,
+        Notes(["the intervals in the section of a question are not adjusted for the other questions", *more]),
+    ]
 
 
 def _methods(comparisons: QuestionComparisons) -> list[Method]:
     """Return how intervals and p-values hold together, and how the differences of a question were computed."""
     text = (
-        "The intervals in the tables of the questions hold together, for each measure, for all questions and pairs of "
-        "models. Inputs are taken as independent, and the answers about one input may depend on each other. If it is "
-        "known how the differences vary together, the critical value is that of their largest, simulated from their "
-        "covariance. For the others, such as those of the ECE, it is Bonferroni's. The p-values are adjusted by Holm's "
-        "method. Decisions about a tolerance are those of each question alone."
+        "In the tables of all questions, the intervals of each measure are simultaneous: they hold together "
+        "for all questions and pairs of models. Inputs are assumed to be independent, but the answers about "
+        "one input may depend on each other. If the covariance of the differences can be estimated, the "
+        "critical value is simulated for the largest standardised difference. Otherwise, such as for the "
+        "ECE, the critical value is Bonferroni's. The p-values are adjusted by Holm's method. Decisions "
+        "about a tolerance are not adjusted for the number of questions."
     )
     first = next(iter(comparisons.values()))
     own = comparison_document.document_of(first, Source(), full=False).methods

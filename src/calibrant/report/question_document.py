@@ -93,7 +93,7 @@ def cautions_of(log: DecisionLog) -> list[Sentence]:
     if total := sum(_counts(log, "unanswered").values()):
         cautions.append(Sentence(f"Labels without an answer, which are not evaluated: {total:,}."))
     if log.unmatched:
-        cautions.append(Sentence(f"Labels of ids that no row has: {log.unmatched:,}.", "caution"))
+        cautions.append(Sentence(f"Labels with an id that no row has: {log.unmatched:,}.", "caution"))
     for what, missing in (("labels", log.unlabelled), ("answers", log.unanswered)):
         if missing:
             names = named(list(map(short, missing)), NAMED)
@@ -102,14 +102,20 @@ def cautions_of(log: DecisionLog) -> list[Sentence]:
     if differing:
         names = named(list(map(short, differing)), NAMED)
         text = f"The stated confidence differs from the largest probability by more than 0.001 in {names}"
-        how = "to evaluate what is stated, use --stated, or log.stated() in Python"
+        how = "to evaluate the stated confidence, use --stated, or log.stated() in Python"
         cautions.append(Sentence(f"{text}. The probabilities are evaluated; {how}.", "caution"))
     open_ones = [name for name, question in log.items() if not question.fixed]
     if open_ones:
         names = named(list(map(short, open_ones)), NAMED)
-        cautions.append(Sentence(f"The options differ between rows in {names}: only the likeliest one is evaluated."))
+        cautions.append(
+            Sentence(f"The options of {names} differ between rows, so only the likeliest option is evaluated.")
+        )
     if len(log.models) > 1:
-        cautions.append(Sentence(f"The log has answers of {len(log.models):,} models together.", "caution"))
+        cautions.append(
+            Sentence(
+                f"The log contains answers of {len(log.models):,} models, which are evaluated together.", "caution"
+            )
+        )
     return cautions
 
 
@@ -179,8 +185,14 @@ def _overview(reports: QuestionReports, *, full: bool) -> list[Block]:
 
 
 _NOTES: Final = (
-    "accuracy: the share in which the likeliest option was right; of a predicate, yes from 0.5 on",
-    "mean confidence: the mean probability of the likeliest option; the ECE of a predicate is that of yes",
+    (
+        "accuracy: share of answers whose likeliest option is right; for a yes-no question (predicate), this "
+        "option is yes if its probability is 0.5 or more"
+    ),
+    (
+        "mean confidence: mean probability of the likeliest option; ECE: for a predicate, the ECE of the "
+        "probability of yes"
+    ),
 )
 
 
@@ -206,7 +218,9 @@ def _sections(reports: QuestionReports, source: Source, *, full: bool, complete:
 def rest_of(left: int) -> list[Block]:
     """Return how to see the questions without a section; nothing if all have one."""
     return (
-        [Notes([f"to see the other {left:,} questions, use --question, or the mapping in Python"])] if left > 0 else []
+        [Notes([f"to see the other {left:,} questions, use --question NAME, or result[NAME] in Python"])]
+        if left > 0
+        else []
     )
 
 
@@ -238,7 +252,8 @@ def _methods(reports: QuestionReports) -> list[Method]:
     if reports.level is None:
         return []
     text = (
-        "Each question is tested as a report of its own. The p-values are adjusted by Holm's method for the number of "
-        "questions, which is valid although the answers of one input depend on each other."
+        "Each question is tested separately, as in a report on this question alone. The p-values are "
+        "adjusted by Holm's method for the number of questions, which is valid although the answers of one "
+        "input depend on each other."
     )
     return [Method("questions", "The tests of all questions.", text)]

@@ -168,7 +168,10 @@ def _bars(bins: ReliabilityDiagram, level: float | None) -> list[Block]:
     if empty:
         notes.append(f"{empty} empty bin{'s are' if empty > 1 else ' is'} not shown")
     if level is not None:
-        notes.append(f"* outside its {percent(level)} consistency band; expect 1 in {1 / (1 - level):.3g} by chance")
+        notes.append(
+            f"* the observed frequency is outside the {percent(level)} consistency band; if the model is "
+            f"calibrated, expect this in 1 of {1 / (1 - level):.3g} bins"
+        )
     return [Heading(title, "diagram"), table, Notes(notes)]
 
 
@@ -177,7 +180,7 @@ def _paper(report: Report, source: Source, *, full: bool) -> list[Block]:
     if not PROFILES[report.profile].methods:
         return []
     results = Passage(results_text.paragraph(report, source))
-    note = "the full paragraph, and the results: --html or --json, or report.methods and report.results in Python"
+    note = "for the full methods and the results, use --html or --json, or report.methods and report.results in Python"
     return [
         Heading(methods_text.METHODS, "methods"),
         Passage(methods_text.brief(report, source)),

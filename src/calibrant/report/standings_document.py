@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from calibrant.measures.means.in_the_large import MEAN_CONFIDENCE
 from calibrant.render.blocks import Bar, Block, Column, Heading, Notes, Table
@@ -23,24 +23,43 @@ from calibrant.render.words import (
     score_text,
     texts,
 )
-from calibrant.results import Estimate
+from calibrant.results import Description, Estimate, TestResult
 from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
     from calibrant.report.comparison import Comparison
     from calibrant.report.leaderboard import Standing
 
+
+class Ranked(Protocol):
+    """Models in the order of a measure: a `Comparison` or a `ResultComparison`."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def sorted_by(self) -> str: ...
+    @property
+    def descriptions(self) -> Mapping[str, Description]: ...
+    @property
+    def leaderboard(self) -> tuple[Standing, ...]: ...
+    @property
+    def tests(self) -> Mapping[str, TestResult]: ...
+
+
 _LISTED: Final = 20  # models in a brief table
 _NAMED: Final = 6  # models in a sentence
+_SHORT: Final = 11  # characters of a heading
 _BRIEFLY: Final = 3  # models that a headline names
 
 
-def leaderboard_blocks(comparison: Comparison, *, full: bool) -> list[Block]:
+def leaderboard_blocks(comparison: Ranked, *, full: bool) -> list[Block]:
     """Return the leaderboard: each model's measure, its rank and its difference to the best; in brief with bars."""
     label, level = label_of(comparison), percent(comparison.level)
     best = (
-        f"Among the best: no other model is shown to have a better {label}; differences and ranges of ranks hold "
-        f"together with {level} confidence."
+        f"Among the best: no other model is shown to have a better {label}. Differences and ranges of ranks "
+        f"are simultaneous, with {level} confidence."
     )
     columns = [*_value_of_rank(comparison, full=full), *_ranks(comparison), *_differences(comparison)]
     columns.insert(0, Column.of("model", "model", (each.name for each in comparison.leaderboard)))
@@ -80,7 +99,7 @@ _KNOWN: Final = ("brier", "nll", "accuracy", MEAN_CONFIDENCE.name, "ece")
 _SPARE: Final = {"accuracy": 1, MEAN_CONFIDENCE.name: 2}
 
 
-def label_of(comparison: Comparison) -> str:
+def label_of(comparison: Ranked) -> str:
     """Return the label of the measure that decides the order."""
     return comparison.descriptions[comparison.sorted_by].label
 
@@ -88,12 +107,12 @@ def label_of(comparison: Comparison) -> str:
 # ---------------------------------------------------------------- in words
 
 
-def conclusion(comparison: Comparison) -> str:
+def conclusion(comparison: Ranked) -> str:
     """Return which models show evidence of miscalibration, and then which may be the best, in a few words."""
     return "; ".join(filter(None, (_calibration_in_brief(comparison), _best(comparison))))
 
 
-def _best(comparison: Comparison) -> str:
+def _best(comparison: Ranked) -> str:
     best = [each.name for each in comparison.leaderboard if each.among_best]
     label, number = label_of(comparison), len(comparison.leaderboard)
     if len(best) == 1:
@@ -104,8 +123,8 @@ def _best(comparison: Comparison) -> str:
     return f"{len(best)} of {number} models may have the best {label}"
 
 
-def _calibration_in_brief(comparison: Comparison) -> str:
-    tested = [each for each in comparison.leaderboard if not math.isnan(each.test.p_value)]
+def _calibration_in_brief(comparison: Ranked) -> str:
+    tested = [each for each in comparison.leaderboard if not math.isnan(each.p_value)]
     found = [each.name for each in tested if each.miscalibrated]
     others = [each.name for each in tested if not each.miscalibrated]
     if not tested:
@@ -121,14 +140,14 @@ def _calibration_in_brief(comparison: Comparison) -> str:
     return f"{_names(comparison, others)} {shows} no evidence of miscalibration"
 
 
-def ranking(comparison: Comparison) -> list[str]:
+def ranking(comparison: Ranked) -> list[str]:
     """Return which models may be the best, and how many are worse."""
     standings, label = comparison.leaderboard, label_of(comparison)
     best = [each.name for each in standings if each.among_best]
     worse = [each for each in standings if not each.among_best]
     confidence = f"simultaneous {percent(comparison.level)} confidence"
     if any(math.isnan(each.adjusted_p_value) for each in worse):
-        confidence += "; infinite values rank last by rule"
+        confidence += "; models with an infinite value rank last without a test"
     if not worse and all(math.isnan(each.adjusted_p_value) for each in standings):
         return [f"The data do not show how the {label} varies, so the order of the models is not tested."]
     names = _names(comparison, best)
@@ -141,15 +160,15 @@ def ranking(comparison: Comparison) -> list[str]:
     if len(worse) == 1:
         are_worse = f"{_names(comparison, [worse[0].name])} is worse"
     return [
-        f"{are_worse} than the best by the {label} ({confidence}).",
+        f"{are_worse} than the best model by the {label} ({confidence}).",
         f"The data do not show which of the other {len(best)} models is the best: {names}.",
     ]
 
 
-def calibration(comparison: Comparison, *, with_p: bool) -> list[str]:
+def calibration(comparison: Ranked, *, with_p: bool) -> list[str]:
     """Return which models show no evidence of miscalibration, and which ones do; with the p-values of few models."""
     names, alpha = distinct(comparison.names), alpha_of(comparison.level)
-    p_values = {name: comparison.tests[name].p_value for name in comparison.names}
+    p_values = {name: comparison.tests[name].p_value for name in comparison.names if name in comparison.tests}
     tested = {name: p_value for name, p_value in p_values.items() if not math.isnan(p_value)}
 
     def listed(of: Sequence[str], *, alone: bool = False) -> str:
@@ -175,7 +194,7 @@ def calibration(comparison: Comparison, *, with_p: bool) -> list[str]:
     return sentences
 
 
-def impossible(comparison: Comparison) -> list[str]:
+def impossible(comparison: Ranked) -> list[str]:
     """Return how many outcomes the scores of each model exclude, of many models the first: one sentence, or none."""
     parts = []
     for each in comparison.leaderboard:
@@ -189,7 +208,7 @@ def impossible(comparison: Comparison) -> list[str]:
     return [f"Caution: {found} The log loss is then infinite."]
 
 
-def _names(comparison: Comparison, names: Iterable[str]) -> str:
+def _names(comparison: Ranked, names: Iterable[str]) -> str:
     """Return the names of models, of many the first."""
     return named([distinct(comparison.names)[name] for name in names], _NAMED)
 
@@ -197,7 +216,7 @@ def _names(comparison: Comparison, names: Iterable[str]) -> str:
 # ---------------------------------------------------------------- the table
 
 
-def _value_of_rank(comparison: Comparison, *, full: bool) -> list[Column]:
+def _value_of_rank(comparison: Ranked, *, full: bool) -> list[Column]:
     """Return the columns of the measure that ranks the models; in brief the bars replace its interval."""
     key = comparison.sorted_by
     parts = [each[key] for each in comparison.leaderboard]
@@ -207,7 +226,7 @@ def _value_of_rank(comparison: Comparison, *, full: bool) -> list[Column]:
     return [value, *([Column(f"{percent(comparison.level)} CI", list(map(_ends, parts)), ends)] * full)]
 
 
-def _ranks(comparison: Comparison) -> list[Column]:
+def _ranks(comparison: Ranked) -> list[Column]:
     """Return the columns of the ranks."""
     standings = comparison.leaderboard
     ends = {"rank_low": [each.rank_low for each in standings], "rank_high": [each.rank_high for each in standings]}
@@ -219,7 +238,7 @@ def _ranks(comparison: Comparison) -> list[Column]:
     ]
 
 
-def _differences(comparison: Comparison) -> list[Column]:
+def _differences(comparison: Ranked) -> list[Column]:
     """Return the columns of the difference to the best model."""
     standings, level = comparison.leaderboard, percent(comparison.level)
     parts = [each.difference for each in standings]
@@ -249,7 +268,11 @@ def _measure(comparison: Comparison, key: str) -> Column:
 
 def _brief(label: str) -> str:
     """Return a shorter heading of a measure."""
-    return f"{label[:9]}." if label.startswith("mean ") else label.removesuffix(" score").removesuffix(" at 0.5")
+    return (
+        f"{label[:9]}."
+        if label.startswith("mean ") and len(label) > _SHORT
+        else label.removesuffix(" score").removesuffix(" at 0.5")
+    )
 
 
 def _ece_if_calibrated(standings: Sequence[Standing], level: str) -> Column:
@@ -270,7 +293,7 @@ def _rank(standing: Standing) -> str:
 
 
 def _calibration(standing: Standing) -> str:
-    if math.isnan(standing.test.p_value):
+    if math.isnan(standing.p_value):
         return ""
     return "miscalibrated" if standing.miscalibrated else "no evidence"
 
@@ -306,7 +329,7 @@ def _bars(differences: Sequence[Estimate]) -> list[Bar]:
     ]
 
 
-def picture(comparison: Comparison) -> Figure | None:
+def picture(comparison: Ranked) -> Figure | None:
     """Return the picture of the values with their own intervals; None without a value."""
     level, key, tips = percent(comparison.level), comparison.sorted_by, []
     for each in comparison.leaderboard:
@@ -322,5 +345,5 @@ def picture(comparison: Comparison) -> Figure | None:
         return None
     measure = comparison.descriptions[key]
     figure = leaderboard_figure(comparison.leaderboard, key, measure, comparison.level, tips=tips)
-    caption = f"Each model with its own {level} CI, the best first."
+    caption = f"The {level} CI of each model, with the best model first."
     return figure._replace(title=f"{capital(measure.label)} of each model", caption=caption)

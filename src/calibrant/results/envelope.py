@@ -15,12 +15,12 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from calibrant.errors import FileError, InputError, quoted
+from calibrant.errors import FileError, InputError, meant, quoted
 from calibrant.errors.faults import Fault
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def opened(path: str, remedy: str, most: int = MOST_BYTES) -> Iterator[BinaryIO]
     path : str
         The file.
     remedy : str
-        What to do if it is not a regular file, or is too large.
+        What to do if it is not a regular file, is too large, or is missing and no other name is similar.
     most : int
         The most bytes that it may have.
 
@@ -60,9 +60,30 @@ def opened(path: str, remedy: str, most: int = MOST_BYTES) -> Iterator[BinaryIO]
             yield stream
     except IsADirectoryError:
         raise FileError(path, _NO_FILE, remedy) from None
+    except FileNotFoundError:
+        raise FileError(path, "no such file", similar_file(path) or remedy) from None
     except OSError as error:
         problem = f"cannot be read ({error.strerror or error})"
         raise FileError(path, problem, "check the path and its permissions") from None
+
+
+def similar_file(path: str) -> str:
+    """Return what to do about a missing file if its folder is missing, or a file there has a similar name."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        here = os.path.basename(path)
+        hint = f"; did you mean {quoted(here)}?" if os.path.isfile(here) else ""
+        return f"the folder {quoted(folder)} does not exist either{hint}"
+    with suppress(OSError):  # a folder that cannot be listed
+        return meant(os.path.basename(path), [entry.name for entry in os.scandir(folder) if _is_file(entry)])
+    return ""
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def _at_once(path: str, flags: int) -> int:

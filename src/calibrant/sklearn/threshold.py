@@ -31,7 +31,8 @@ from calibrant.thresholds.result import Method
 _ABSTAINS: Final = -1
 
 _OUT_OF_FOLD: Final = (
-    "the scores are predictions out of fold, by fits to a part of the rows, so the promise is approximate"
+    "the scores are out-of-fold predictions of estimators that were fitted to a part of the rows, so the "
+    "promise is approximate"
 )
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +40,13 @@ class Spread(NamedTuple):
     """How several estimates vary together.
 
     ``errors`` are the standard errors of their differences, (K, K), ``covariance`` is theirs, (K, K), or None where the
-    dependence is unknown. Quantiles are those of Student's distribution with ``df`` degrees of freedom.
+    dependence is unknown. Quantiles are those of Student's distribution with ``df`` degrees of freedom, of all
+    differences or of each, (K, K).
     """
 
     errors: Float64s
     covariance: Float64s | None = None
-    df: float = math.inf
+    df: float | Float64s = math.inf
 
     @classmethod
     def of(
@@ -67,7 +68,8 @@ class Spread(NamedTuple):
     def take(self, places: NDArray[np.intp]) -> Spread:
         """Return the spread of some of the estimates, in this order."""
         grid = np.ix_(places, places)
-        return Spread(self.errors[grid], None if self.covariance is None else self.covariance[grid], self.df)
+        df = self.df if np.ndim(self.df) == 0 else np.asarray(self.df)[grid]
+        return Spread(self.errors[grid], None if self.covariance is None else self.covariance[grid], df)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,7 +85,7 @@ class Ranking:
     #: rank_low, rank_high: (K,): the range of the rank; 1 is the least. Values that are equal share the better rank.
     rank_low: NDArray[np.intp]
     rank_high: NDArray[np.intp]
-    critical: float  # how many standard errors each difference may be off
+    critical: Any  # how many standard errors each difference may be off: a number, or one for each, (K, K)
     method: str  # how it was found
 
 
@@ -104,13 +106,13 @@ def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:
     below = differences > margins  # whether a column's value is shown to be below a row's
     among_best = np.asarray(~below.any(axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        standardised = np.where(differences == 0, 0.0, differences / spread.errors)
-    largest = standardised.max(axis=1)
+        standardised = np.where(differences <= 0, 0.0, differences / spread.errors)
+    tails = np.min(_tails(standardised, spread.df), axis=1)
     return Ranking(
         excess=differences.max(axis=1),
         low=np.maximum((differences - margins).max(axis=1), 0.0),
         high=np.maximum((differences + margins)[:, among_best].max(axis=1), 0.0),
-        p_values=np.array([_p_value(each, len(values), spread.df, maxima) for each in largest.tolist()]),
+        p_values=np.array([_p_value(each, len(values), maxima) for each in tails.tolist()]),
         among_best=among_best,
         rank_low=1 + np.count_nonzero(below, axis=1),
         rank_high=len(values) - np.count_nonzero(below, axis=0),
@@ -121,7 +123,7 @@ def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:
 
 def is_known(spread: Spread, k: int) -> bool:
     """Whether it is known well enough how k values vary together; these are some of them."""
-    return spread.covariance is not None and spread.df >= max(_LEAST_DF, 3 * k)
+    return spread.covariance is not None and float(np.min(spread.df)) >= max(_LEAST_DF, 3 * k)
 
 
 def joint_tail(spread: Spread, level: float) -> float:
@@ -152,8 +154,8 @@ def _maxima(spread: Spread, most: int = _MOST_DRAWS) -> Float64s | None:
     return np.sort(largest)
 
 
-def _critical(k: int, df: float, level: float, maxima: Float64s | None) -> float:
-    """Return the critical value: the simulated one, or Bonferroni's if it is smaller."""
+def _critical(k: int, df: float | Float64s, level: float, maxima: Float64s | None) -> Any:
+    """Return the critical value of each difference: the simulated one, or Bonferroni's if it is smaller."""
     return -_quantile(_tail(k * (k - 1) // 2, level, maxima), df)
 
 
@@ -168,20 +170,27 @@ def _tail(number: int, level: float, maxima: Float64s | None) -> float:
     return tail
 
 
-def _quantile(probability: float, df: float) -> float:
-    """Return a quantile of Student's distribution."""
+def _quantile(probability: float, df: float | Float64s) -> Any:
+    """Return a quantile of Student's distribution, for each number of degrees of freedom."""
     from scipy.special import ndtri, stdtrit
 
-    return float(ndtri(probability) if math.isinf(df) else stdtrit(df, probability))
+    return np.where(np.isinf(df), ndtri(probability), stdtrit(np.where(np.isinf(df), 1.0, df), probability))[()]
 
 
-def _p_value(statistic: float, k: int, df: float, maxima: Float64s | None) -> float:
-    """Return the probability of so large a maximum, or Bonferroni's bound of it."""
-    from scipy.special import ndtr, ndtri, stdtr
+def _tails(statistics: Float64s, df: float | Float64s) -> Float64s:
+    """Return the probability of values above each statistic, in Student's distribution."""
+    from scipy.special import ndtr, stdtr
 
-    if statistic <= 0:
+    student = stdtr(np.where(np.isinf(df), 1.0, df), -statistics)
+    return np.asarray(np.where(np.isinf(df), ndtr(-statistics), student))
+
+
+def _p_value(tail: float, k: int, maxima: Float64s | None) -> float:
+    """Return the probability of so large a maximum, or Bonferroni's bound of it, from the tail of one difference."""
+    from scipy.special import ndtri
+
+    if tail >= 0.5:
         return 1.0
-    tail = float(ndtr(-statistic) if math.isinf(df) else stdtr(df, -statistic))
     bound = min(k * (k - 1) * tail, 1.0)
     if maxima is None:
         return bound

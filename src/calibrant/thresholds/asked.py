@@ -115,7 +115,9 @@ def _at_least(name: str, bound: object, seen: float, example: str) -> float:
         raise InputError(name, "a number above 0", repr(bound), f"pass {example}")
     if seen > float(bound) * (1 + _ROUNDED):
         expected = f"at least {seen:,.15g}, the largest of these rows"
-        raise InputError(name, expected, f"{bound:,.15g}", f"pass {example}, not of these rows alone")
+        raise InputError(
+            name, expected, f"{bound:,.15g}", f"pass {example}, in the whole population and not only in these rows"
+        )
     return float(bound)
 
 
@@ -129,7 +131,7 @@ def check_rows(ranked: Ranked, asked: ThresholdOptions, max_risk: float, name: s
     """
     _check_method(ranked, asked)
     if len(ranked) == 1:
-        remedy = "pass scores that differ: of equal scores a threshold takes all rows or none"
+        remedy = "pass scores that differ, because a threshold cannot separate rows with equal scores"
         raise InputError("probs", "at least two different scores", f"{ranked.scores[0]:g} in every row", remedy)
     _check_outcomes(ranked)
     needed, rows = rows_of_first(asked, max_risk, alpha_of(asked.confidence)), float(ranked.independent[-1])
@@ -144,7 +146,7 @@ def _check_method(ranked: Ranked, asked: ThresholdOptions) -> None:
         return
     if ranked.cells:
         expected, got = "rows with 'betting'", "a sketch"
-        remedy = "pass the rows, because a sketch contains no clusters but sums of several; or leave method out"
+        remedy = "pass the rows, because a sketch pools the clusters, or leave method out"
     else:
         expected, got = "clusters with 'betting'", "independent rows"
         remedy = "pass clusters (--cluster), or leave method out, which is exact for independent rows"

@@ -52,18 +52,21 @@ def _of_clusters(parts: ClusterParts) -> Iterator[str]:
     unequal = parts.number > _ALIKE * worth
     if worth < _FEW_CLUSTERS:
         few = f"only {parts.number} clusters" + (f", worth {worth:.0f} of equal size" if unequal else "")
-        yield f"{few}, so the promise may not hold"
+        yield f"{few}, so the promised error rate may be exceeded"
     if not errors.any():
         return
     found = float(effective_n(float(errors.sum()), float(np.sum(errors**2))))
     if found < MINORITY and errors.sum() > 2 * found:
-        yield f"the errors are those of about {found:.0f} clusters, so the promise may not hold"
+        yield f"the errors come from only about {found:.0f} clusters, so the promised error rate may be exceeded"
     _, numbers, counts = np.unique(sizes, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[numbers]
     moved = ranks - np.sum(ranks * sizes) / sizes.sum()
     terms = moved * (errors - sizes * (errors.sum() / sizes.sum()))
     if unequal and np.sum(terms) > _CLEARLY * math.sqrt(np.sum(terms**2)):
-        yield "large clusters have more errors, so the promise may not hold for larger clusters than these"
+        yield (
+            "large clusters have more errors, so the promised error rate may be exceeded in clusters that are "
+            "larger than these"
+        )
 
 
 def _of_weights(judged: Judged) -> str:

@@ -51,13 +51,13 @@ def _conclusion(result: QuestionThresholds) -> Sentence:
 
 def _promise(result: QuestionThresholds) -> list[str]:
     """Return what is promised, what is not automatic, and how to check the promise later."""
-    level, held = percent(result.confidence), "each alone" if result.each else "all together"
+    level, held = percent(result.confidence), "for each question alone" if result.each else "for all questions together"
     risk = f"the error rate of the automatic answers to each question is at most {percent(result.max_risk)}"
-    promises = [f"The promise: {risk}, {held} with {level} confidence."]
+    promises = [f"The promise holds with {level} confidence, {held}: {risk}."]
     if result.composite is not None:
         promises.append(_composite(result.composite))
     if total := sum(question.refusals for question in result.log.values()):
-        promises.append(f"Refusals count as cases that are not automatic: {total:,}.")
+        promises.append(f"Refusals, which count as cases that are not automatic: {total:,}.")
     few = gathered((found.sides[0].reason, short(name)) for name, found in result.items() if not found.certified)
     promises += [
         f"Too few rows for a threshold: {named(names, NAMED)} ({reason})."
@@ -67,9 +67,10 @@ def _promise(result: QuestionThresholds) -> list[str]:
     if result.certified:
         audited = next(iter(result.values())).sides[0].audit_rows
         promises.append(
-            f"To check the promise later, label {audited:,} automatic answers of each kind in each period, at random."
+            f"To check the promise later, label {audited:,} randomly chosen automatic answers for each "
+            "threshold in each period."
         )
-    return [*promises, "The promise assumes independent inputs, and later inputs like these."]
+    return [*promises, "The promise assumes independent inputs, and later inputs from the same population."]
 
 
 def _composite(composite: Threshold) -> str:
@@ -124,14 +125,21 @@ def _overview(result: QuestionThresholds, *, observed: bool) -> list[Block]:
         *(_observed([result.observed_gate(name) for name in result]) if observed else []),
     ]
     notes = [
-        "automatic: the probabilities of yes of a predicate, else the largest probability",
-        "coverage: the share of answers and refusals that are automatic; error rate: of these answers",
+        (
+            "automatic: the scores of automatic answers. The score of a yes-no question (predicate) is the "
+            "probability of yes, and the score of any other question is the largest probability"
+        ),
+        (
+            "coverage: share of answers and refusals that are automatic; error rate: share of the automatic "
+            "answers that are wrong"
+        ),
     ]
     if observed:
         risk = percent(result.max_risk)
         notes.append(
-            f"observed gate: the lowest confidence, for a predicate 2 |p - 1/2|, with at most {risk} errors in these "
-            f"rows. It is not certified: in about half of all samples, its true error rate is above {risk}"
+            f"observed gate: the lowest confidence from which on at most {risk} of the answers in these rows "
+            "are wrong; the confidence of a predicate is 2 |p - 1/2|. This gate is not certified: in about "
+            f"half of all samples, its true error rate is above {risk}"
         )
     return [Heading("Questions", "questions"), Table(table.name, columns, table.title), Notes(notes)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -46,7 +47,10 @@ if TYPE_CHECKING:
 _AREAS: Final = {
     "aurc": ("AURC", "The area under the risk-coverage curve: the mean error rate over all coverages."),
     "augrc": ("AUGRC", "The mean share of rows that are automatic and wrong, over all coverages."),
-    "excess": ("excess AURC", "AURC less that of the best order, in which all errors have the lowest scores."),
+    "excess": (
+        "excess AURC",
+        "AURC minus the AURC of the best possible order, in which all errors have the lowest scores.",
+    ),
 }
 #: How thresholds are certified, in words.
 METHODS: Final = {
@@ -73,12 +77,13 @@ def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Docum
         blocks += [Heading(heading, "groups"), _groups_table(first)]
     level = percent(first.confidence)
     remark = (
-        f"method: {METHODS[first.method]}; coverage: share of cases that are automatic; error rate: of these "
-        f"cases; {level} CI: pointwise, for a threshold that was chosen before"
+        f"method: {METHODS[first.method]}; coverage: share of cases that are automatic; error rate: share of "
+        f"the automatic cases that are wrong; {level} CI: pointwise, for one threshold that was chosen "
+        "before these data were seen"
     )
     event = evaluated_event(result.notion, result.n_classes, source)
     risks = [f'"{side.side}" ' * several + percent(side.max_risk) for side in result.sides]
-    lowest = "The lowest score with a certified error rate at and above it."
+    lowest = "The lowest score for which the error rate of all cases with this score or more is certified."
     return Document(
         title="Certified threshold",
         headline=f"{rows_text(result.n)}{in_clusters(first.clusters)} ({event})",
@@ -114,6 +119,10 @@ def _conclusion(result: ThresholdResult) -> Sentence:
 def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
     """Return what was found: cautions, the threshold, coverage, what more rows would do, costs, groups, assumptions."""
     first, sentences = result.sides[0], findings_of(result, source)
+    is_hopeless = not result.certified and first.rows_needed is None
+    if is_hopeless and len(result.sides) == 1 and first.notion == "positive":
+        pass_both = "pass --yes-risk and --no-risk (certify_two_sided in Python)"
+        sentences.append(Sentence(f"To decide about low scores, which most non-events have, {pass_both}."))
     if result.costs is not None:
         sentences += map(Sentence, _costs(result.costs, percent(result.confidence)))
     if first.by_group:
@@ -195,9 +204,9 @@ def _numbers(side: Threshold, of_side: str) -> Iterator[str]:
     if side.n_clusters is not None:
         clusters = f" (in {side.n_clusters_wrong:,} of {side.n_clusters:,} clusters)"
     yield (
-        f"Coverage{of_side} {share_text(side.coverage)} ({interval}); {_count(side.n_errors)} of "
-        f"{_count(side.n_automatic)} automatic decisions are wrong{clusters}, upper {level} confidence bound of the "
-        f"error rate {share_text(side.risk_high)}."
+        f"Coverage{of_side} {share_text(side.coverage)} ({interval}). Of {_count(side.n_automatic)} "
+        f"automatic decisions, {_count(side.n_errors)} are wrong{clusters}; the upper {level} confidence "
+        f"bound of the error rate is {share_text(side.risk_high)}."
     )
 
 
@@ -211,7 +220,8 @@ def _plan(side: Threshold, of_side: str) -> Iterator[str]:
     needed, coverage, risk = side.rows_needed, side.coverage_needed, side.risk_needed
     if needed is None or coverage is None or risk is None:
         if side.value is None:
-            yield "How many rows would help is not known, because no observed error rate is clearly below the bound."
+            what = f"No number of rows can be planned for a threshold{of_side}"
+            yield f"{what}, because no observed error rate is clearly below the bound."
         return
     rows = f"{_rounded_up(needed):,} rows in all"
     cases = f"{share_text(coverage)} of cases (observed error rate {share_text(risk)})"
@@ -237,9 +247,9 @@ def _audit(side: Threshold, of_side: str) -> Iterator[str]:
         return
     part = "all of them" if share >= 1 else f"{share_text(share)} of them"
     yield (
-        f"To check the promise{of_side} later, label {side.audit_rows:,} automatic decisions of each period, such as a "
-        f"week, at random ({part} if a period has {side.n:,} cases). A sequential test then finds an error rate of "
-        f"{percent(2 * side.max_risk)} within ten periods with 80 % probability."
+        f"To check the promise{of_side} later, label {side.audit_rows:,} randomly chosen automatic decisions "
+        f"in each period, such as a week ({part} if a period has {side.n:,} cases). A sequential test then "
+        f"detects an error rate of {percent(2 * side.max_risk)} within ten periods with 80 % probability."
     )
 
 
@@ -251,8 +261,9 @@ def _costs(costs: Costs, level: str) -> Iterator[str]:
         f"deciding every row automatically {costs.all_automatic:.4g}."
     )
     yield (
-        f"Net benefit {benefit.value:.4g} referrals for each row ({level} CI {benefit.low:.4g} to {benefit.high:.4g}). "
-        f"For calibrated scores, the threshold with the least cost is {costs.planned:.4g}."
+        f"The net benefit is worth {benefit.value:.4g} referrals per row ({level} CI {benefit.low:.4g} to "
+        f"{benefit.high:.4g}). If the scores are calibrated, the threshold with the lowest cost is "
+        f"{costs.planned:.4g}."
     )
 
 
@@ -261,9 +272,10 @@ def _groups(result: Threshold) -> Iterator[str]:
     groups, kind = result.by_group, "predicted classes" if result.per_class else "groups"
     certified = [short(name) for name, part in groups.items() if part.value is not None]
     names = f": {named(certified, _NAMED)}" if certified else ""
+    own = "has a certified threshold" if len(certified) == 1 else "have a certified threshold"
     yield (
-        f"{len(certified)} of {len(groups)} {kind} have a threshold of their own, with one promise for all of them "
-        f"together (Holm's adjustment, {percent(result.confidence)} confidence){names}."
+        f"{len(certified)} of {len(groups)} {kind} {own}. The promise holds for all of "
+        f"them together (Holm's adjustment, {percent(result.confidence)} confidence){names}."
     )
     few = [f"{short(name)} ({part.reason})" for name, part in groups.items() if part.reason.startswith("fewer")]
     if few:
@@ -277,17 +289,17 @@ def _assumptions(side: Threshold) -> Iterator[str]:
         units += f" of at most {_count(side.largest_cluster)} rows"
     if side.max_weight is not None:
         units += f" with weights of at most {_count(side.max_weight)}"
-    yield f"The promise assumes independent {units}, and later cases like these."
+    yield f"The promise assumes independent {units}, and later cases from the same population."
     if side.observed_bounds:
         options = " and ".join(f"--{name.replace('_', '-')}" for name in side.observed_bounds)
         yield (
-            "It is approximate, because nothing larger than in these rows is assumed to be possible. "
-            f"{options} {'declare' if ' ' in options else 'declares'} what is possible; the promise is then exact."
+            "The promise is approximate, because it assumes that later clusters or weights are not larger than "
+            f"in these data. To make it exact, pass the largest possible value with {options}."
         )
     if clustered and side.approximate and side.method != "betting":
         yield (
-            "It is approximate, because the design effect of clusters is estimated. The method betting with "
-            "--largest-cluster is exact."
+            "The promise is approximate, because the design effect of clusters is estimated. It is exact "
+            "with --method betting and --largest-cluster."
         )
 
 
@@ -324,8 +336,8 @@ def _points_table(side: Threshold, curve: RiskCoverageCurve, certified: int | No
     columns = [
         Column.of("coverage", "coverage", coverages, share_text),
         Column.of(_at_end(side), "threshold", scores, _score),
-        Column.of("error rate", "risk", risks, number),
-        ends_column(f"{percent(side.confidence)} CI", {"low": curve.lows, "high": curve.highs}),
+        Column.of("error rate", "risk", risks, share_text),
+        ends_column(f"{percent(side.confidence)} CI", {"low": curve.lows, "high": curve.highs}, repeat(share_text)),
         Column("certified", marks, words=True),
     ]
     places = {_place(curve, coverage) for coverage in _COVERAGES}
@@ -354,12 +366,12 @@ def _figure(side: Threshold, curve: RiskCoverageCurve, certified: int | None, ti
 
     def tip(i: int) -> str:
         share, score = share_text(curve.coverages[i]), _score(curve.thresholds[i])
-        interval = ends_text(curve.lows[i], curve.highs[i])
-        return f"coverage {share}, {at_end} {score}: error rate {curve.risks[i]:.4f}, {level} CI {interval}"
+        interval = ends_text(curve.lows[i], curve.highs[i], share_text)
+        return f"coverage {share}, {at_end} {score}: error rate {share_text(curve.risks[i])}, {level} CI {interval}"
 
     caption = (
-        f"The curve is the error rate of the cases with the {end} {_noun(side)}, for each share of the cases. "
-        f"The band is the pointwise {level} CI."
+        f"The curve shows the error rate of the cases with the {end} {_noun(side)}s, against the share of "
+        f"these cases (coverage). The band is the pointwise {level} CI."
     )
     if certified is not None:
         caption += " The vertical line is the certified threshold."

@@ -219,6 +219,6 @@ def _over_questions(measure: Measure, questions: Sequence[Answered]) -> Spread:
         around[np.ix_(places, each.inputs)] = own * np.sqrt(scales)
         unseen[places] = _unseen(measure, each.models[0].rows.weighting.effective_n)
     around = around[:, content_order(around)]
-    df = min(each.spread.df for each in questions if each.spread is not None)
+    df = min(float(np.min(each.spread.df)) for each in questions if each.spread is not None)
     spread = _spread(around, np.ones(around.shape[1]), unseen, df)
     return spread._replace(errors=spread.errors * np.equal.outer(of_question, of_question))

@@ -25,7 +25,7 @@ from calibrant.statistics.null import Interval, Law
 from calibrant.table import ReliabilityTable
 
 #: How a mean difference was made that cannot vary.
-BALANCED: Final = "0 by construction: the outcomes of each cluster add up to its scores"
+BALANCED: Final = "0 by construction: the outcomes of each cluster add up to the sum of its scores"
 
 
 def _mean_score(event: Event) -> float:
