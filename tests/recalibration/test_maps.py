@@ -594,7 +594,7 @@ def test_a_changed_or_cut_map_is_refused(tmp_path: Path) -> None:
 INFINITE = math.inf
 
 CHANGES: dict[str, Any] = {
-    "another version": lambda x: x.update(version=3),
+    "another version": lambda x: x.update(version=4),
     "another kind": lambda x: x.update(kind="spline"),
     "no kind": lambda x: x.pop("kind"),
     "a text for a number": lambda x: x["parameters"].update(slope="1"),

@@ -582,7 +582,7 @@ NEW = scores_of(100, 0.2, 0)
         ({"trained_prior": 0.5, "probs": [0.5] * 100}, "probs", "scores that differ"),
         ({"trained_prior": 0.5, "probs": np.column_stack([1 - NEW, NEW])}, "probs", "a score for each row"),
         ({"trained_prior": [0.2, 0.3, 0.5], "probs": np.column_stack([1 - NEW, NEW])}, "probs", "a column for each"),
-        ({"trained_prior": [0.5, 0.5], "probs": np.column_stack([NEW, NEW])}, "probs", "rows with the sum 1"),
+        ({"trained_prior": [0.5, 0.5], "probs": np.column_stack([NEW, NEW])}, "probs", "rows that sum to 1"),
         ({"trained_prior": [1 / 201] * 201, "probs": np.eye(201)}, "trained_prior", "up to 200 classes"),
         ({"trained_prior": 0.5, "probs": NEW, "level": 95}, "level", "0.5 to below 1"),
         ({"trained_prior": 0.5, "probs": NEW, "weights": [1.0]}, "weights", "100 numbers"),
