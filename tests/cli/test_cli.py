@@ -360,8 +360,8 @@ def test_fail_if_names_the_measure_and_its_value(tmp_path: Path) -> None:
     assert err.splitlines() == [
         f"calibrant: --fail-if 'ece > 0.05' holds: ece is {shown['ece']}",
         f"calibrant: --fail-if 'smece>0' holds: smece is {shown['smece']}",
-        f"calibrant: --fail-if 'smece>0': a calibrated model of 1,797 rows would have smece "
-        f"up to {upper} in 95 % of samples; "
+        f"calibrant: --fail-if 'smece>0': the condition may be true by chance, because a perfectly calibrated model of "
+        f"1,797 rows has smece up to {upper} in 95 % of samples; "
         "write 'smece.low > 0' to require evidence",
     ]
 
@@ -401,8 +401,9 @@ def test_a_plain_bound_that_noise_alone_reaches_is_warned_about_though_it_does_n
         status, _, err = run(*columns, "--fail-if", f"ece {operator} {bound}")
         assert status == 0
         assert err == (
-            f"calibrant: --fail-if 'ece {operator} {bound}': a calibrated model of 200 rows would have ece "
-            f"up to {floor.upper:.4f} in 95 % of samples; write 'ece.low {operator} {bound:g}' to require evidence\n"
+            f"calibrant: --fail-if 'ece {operator} {bound}': the condition may be true by chance, because a perfectly "
+            f"calibrated model of 200 rows has ece up to {floor.upper:.4f} in 95 % of samples; "
+            f"write 'ece.low {operator} {bound:g}' to require evidence\n"
         )
     above = round(floor.upper + 0.01, 4)
     for silent in (f"ece > {above}", f"ece.low > {bound}", f"ece < {bound / 2}", "ece.p_value > 1", "accuracy > 1"):
@@ -462,9 +463,9 @@ def test_a_plain_bound_on_groups_is_warned_about(wards: Path) -> None:
     status, _, err = run(*columns, "--fail-if", "groups.any(ece > 0.12)")
     assert status == 3
     assert err.splitlines()[1] == (
-        "calibrant: --fail-if 'groups.any(ece > 0.12)': a calibrated model would have ece up to "
-        f"{upper:.4f} in 95 % of samples for 1 of 4 groups: few; write 'groups.any(ece.low > 0.12)' "
-        "to require evidence"
+        "calibrant: --fail-if 'groups.any(ece > 0.12)': the condition may be true by chance, because a perfectly "
+        f"calibrated model has ece up to {upper:.4f} in 95 % of samples in 1 of 4 groups: few; "
+        "write 'groups.any(ece.low > 0.12)' to require evidence"
     )
 
 

@@ -322,7 +322,7 @@ def test_a_failed_run_keeps_the_old_file(stored: str) -> None:
         (("none.csv", "--output", "out.csv"), 1, "no such file"),
         (("empty.csv", "--score", "risk", "--output", "out.csv"), 1, "has no rows"),
         (("a.npy", "--output", "out.csv"), 1, "which has no columns"),
-        (("*.csv", "--score", "risk", "--output", "out.csv"), 1, "is one of 3 files that the pattern matches"),
+        (("*.csv", "--score", "risk", "--output", "out.csv"), 1, "stands for 3 files, but one file is written"),
         (("http://[::1/a.csv", "--output", "out.csv"), 1, "is not a valid address (Invalid IPv6 URL)"),
         (("new.csv",), 2, "Name the file to write"),
     ],
@@ -568,9 +568,9 @@ def test_labels_without_proof_remain_or_are_written_anyway(pets: pd.DataFrame) -
 def test_groups_are_evaluated_after_the_common_map() -> None:
     status, out, _ = pets_fixed("--by", "shop", "--markdown", "m.md", "--html", "m.html", "--json", "r.json")
     assert status == 0
-    assert "Groups after recalibration, with the map of all rows" in out
-    assert "Groups after recalibration, with the map of all rows" in Path("m.md").read_text()
-    assert "Groups after recalibration, with the map of all rows" in Path("m.html").read_text()
+    assert "Groups after recalibration (one map, fitted to all rows)" in out
+    assert "Groups after recalibration (one map, fitted to all rows)" in Path("m.md").read_text()
+    assert "Groups after recalibration (one map, fitted to all rows)" in Path("m.html").read_text()
     groups = json.loads(Path("r.json").read_text())["by_group"]["groups"]
     assert sorted(group["name"] for group in groups) == ["0", "1", "2"]
     command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)

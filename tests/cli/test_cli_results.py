@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
+from calibrant.cli import main, options
 
 pytest.importorskip("duckdb", reason="the report extra is not installed")
 
@@ -298,7 +299,7 @@ def test_the_gate_and_conditions(tmp_path):
         (("--correct", "m*", "--score", "m0"), 2, "--score does not work with --correct"),
         (("--correct", "m*", "--weight", "m0"), 2, "--weight does not work with --correct"),
         (("--correct", "m*", "--tolerance", "0.1"), 2, "--tolerance does not work with --correct"),
-        (("--correct", "m*", "--sort-by", "brier"), 2, "--sort-by does not work with --correct"),
+        (("--correct", "m*", "--sort-by", "nll"), 2, "--sort-by does not work with --correct"),
         (("--correct", "m*", "--sparse"), 2, "--sparse matches rows by question; name the column of the question"),
         (("--by", "task", "--correct", "m0"), 2, "--correct compares models by question; name the column"),
     ],
@@ -308,6 +309,34 @@ def test_what_does_not_go_together(tmp_path, args, status, message):
     found_status, _, error = run(path, *args)
     assert found_status == status
     assert message in error
+
+
+@pytest.mark.parametrize("mode", ["--correct", "--sparse"])
+def test_no_option_is_ignored(tmp_path, mode):
+    """Every option of the command is used with results or sparse questions, or refused by its name."""
+    path = tmp_path / "long.csv"
+    write_long(path, right(14))
+    path.write_text(path.read_text().replace("solved", "score"))
+    given = [str(path), "--by", "model", "--on", "task"]
+    given += ["--correct", "score"] if mode == "--correct" else ["--sparse", "--score", "score", "--outcome", "score"]
+    used = options._OF_RESULTS if mode == "--correct" else options._OF_SPARSE
+    for param in main.commands["compare"].params:
+        if not isinstance(param, click.Option) or param.is_eager or param.name in used or param.hidden:
+            continue
+        option = max(param.opts, key=len)
+        values = [] if param.is_flag or param.count else [VALUES.get(str(param.name), "2")]
+        status, out, error = run(*given, option, *values)
+        assert (status, out) == (2, ""), (option, error)
+        assert f"{option} does not work with {mode}" in error or option in error, error
+
+
+VALUES = {
+    "tolerance": "0.1",
+    "notion": "positive",
+    "baseline": "long.csv",
+    "odds": "decimal",
+    "weights_are": "sampling",
+}
 
 
 def test_a_result_outside_0_to_1_names_its_row(tmp_path):

@@ -359,7 +359,7 @@ def test_files_of_two_places(tmp_path: Path) -> None:
     status, _, err = run("report", "s3a://bucket/*.parquet", tmp_path / "f.parquet", "--engine", "spark")
     assert status == 1
     assert (
-        "s3a://bucket/*.parquet: is in a different place from the other files; pass files from one place at a time"
+        "s3a://bucket/*.parquet: is a remote file, but other files are local; pass only remote or only local files"
         in err
     )
 

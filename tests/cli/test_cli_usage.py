@@ -149,6 +149,8 @@ def example_files(tmp_path: Path) -> None:
     text = "\n".join(f"{p},{int(y)}" for p, y in zip(confidence, right, strict=True))
     named = "\n".join(f"{line},{'ab'[k % 2]},{k // 2}" for k, line in enumerate(text.splitlines()))
     (tmp_path / "answers.csv").write_text(f"confidence,correct,model,question_id\n{named}\n")
+    solved = "\n".join(f"{'ab'[k % 2]},{k // 2},{int(k % 3 > 0)}" for k in range(60))
+    (tmp_path / "solved.csv").write_text(f"agent,task,solved\n{solved}\n")
     for name in "abc":
         answers = [json.dumps({"id": k, "p": 0.7, "correct": (k + len(name)) % 3 > 0}) for k in range(60)]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(answers))

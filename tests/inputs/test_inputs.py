@@ -508,8 +508,8 @@ BAD_CLASSES = [
         [0, NAN, 0, 1],
     ),
     case(
-        "targets: expected integers, got strings such as 'cat'; pass class_names to evaluate, in the order of the "
-        "columns (classes_ of scikit-learn), or map them to integers",
+        "targets: expected integers, got strings such as 'cat'; pass class_names to calibrant.evaluate, in the order "
+        "of the columns (classes_ of scikit-learn), or map the targets to integers",
         ROWS,
         ["cat", "dog", "cat", "eel"],
     ),
@@ -520,8 +520,8 @@ BAD_CLASSES = [
     ),
     case(f"{ONE_HOT} no ones at row 2", ROWS, [[1, 0, 0]] * 2 + [[0, 0, 0], [1, 1, 1]]),
     case(
-        f"{ONE_HOT} 0.25 at row 1; the targets look like probabilities: pass class indices (for smoothed labels, "
-        f"targets.argmax(axis=1)); {SOFT}",
+        f"{ONE_HOT} 0.25 at row 1; the targets look like probabilities: pass class indices; if label smoothing "
+        f"made them, pass targets.argmax(axis=1); {SOFT}",
         ROWS,
         [[1, 0, 0], [0.25, 0.75, 0], [1, 0, 0], [1, 0, 0]],
     ),
@@ -531,8 +531,8 @@ BAD_CLASSES = [
         np.eye(3, dtype=int)[CLASSES].T,
     ),
     case(
-        f"{ONE_HOT} 2 ones at row 0; probs look like one row of many classes: for one event pass probs.reshape(-1), "
-        "targets.reshape(-1)",
+        f"{ONE_HOT} 2 ones at row 0; probs look like one prediction for many classes: if they are many predictions of "
+        "one event, pass probs.reshape(-1), targets.reshape(-1)",
         [PROBS],
         [TARGETS],
     ),

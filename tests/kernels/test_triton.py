@@ -419,7 +419,7 @@ def test_a_device_without_kernels_is_named_once(monkeypatch):
     tensors.kernels_on.cache_clear()
     device = torch.device("cuda", 0)
     try:
-        with pytest.warns(RuntimeWarning, match=r"on cuda:0 by torch operations.*RuntimeError: no C compiler"):
+        with pytest.warns(RuntimeWarning, match=r"cannot run on cuda:0 .RuntimeError: no C compiler"):
             assert tensors.kernels_on(device) is None
         with warnings.catch_warnings():
             warnings.simplefilter("error")

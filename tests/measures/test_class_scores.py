@@ -306,8 +306,11 @@ def test_rows_are_needed(function: Callable[..., Any]) -> None:
         ({"block": 1}, "block: expected an integer from 2, got 1"),
         ({"block": 2.5}, "block: expected an integer from 2"),
         ({"block": True}, "block: expected an integer from 2"),
-        ({"weights": [0.5, 1.5]}, "weights: expected whole numbers, for pairs of rows, got fractions"),
-        ({"weights": [1, 0]}, "probs: expected two rows or more for pairs of rows, got one row"),
+        (
+            {"weights": [0.5, 1.5]},
+            "weights: expected whole numbers, because each row is repeated",
+        ),
+        ({"weights": [1, 0]}, "probs: expected two rows or more, got one row"),
     ],
 )
 def test_the_arguments_of_the_squared_kernel_error_are_checked(options: dict[str, Any], message: str) -> None:

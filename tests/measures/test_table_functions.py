@@ -594,7 +594,7 @@ def test_the_arguments_of_the_kernel_error(options: Any, message: str) -> None:
 
 
 def test_pairs_need_two_rows() -> None:
-    message = "probs: expected two rows or more for pairs of rows, got one row; pass more rows, or unbiased=False"
+    message = "probs: expected two rows or more, got one row; pass more rows, or unbiased=False"
     for arguments in (([0.5], [1]), (ReliabilityTable.from_scores([0.5], [1]),)):
         with pytest.raises(InputError, match=message):
             kernel_calibration_error(*arguments)

@@ -304,9 +304,8 @@ def test_the_terminal_shows_the_groups_that_stand_out_most(wards: calibrant.Comp
     part = text[text.index("Groups: a minus b, debiased squared CE (the 20 of 120 groups") :]
     found = sum(group.called_out[0] for group in wards.groups)
     assert 0 < found <= 12
-    assert f"One model is better calibrated after Holm correction: {found} of 119 comparisons, marked." in " ".join(
-        part.split()
-    )
+    said = f"After Holm correction, {found} of 119 comparisons show that one of the two models is better calibrated"
+    assert f"{said} (marked)." in " ".join(part.split())
     rows = re.findall(r"^  (w\d{3}) .*?( \*)?$", part, re.MULTILINE)
     assert len(rows) == 20
     assert {name for name, mark in rows if mark} == {group.name for group in wards.groups if group.called_out[0]}

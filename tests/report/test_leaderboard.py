@@ -403,7 +403,7 @@ def test_many_models_are_compared_with_the_first_and_the_best() -> None:
             {"a": (Q, np.where(np.arange(N) == 3, -1, Y)), "b": (Q, Y * 1)},
             {"ignore_index": -1},
             "probs['b']",
-            "row 3 of only one of them; leave such rows out for all models",
+            "row 3, which is evaluated for only one of them; leave such rows out for all models",
         ),
         ({"a": (Q, Y)}, {}, "probs_a", "two models or more"),
     ],

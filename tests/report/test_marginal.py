@@ -109,7 +109,7 @@ def test_sketches_of_the_groups_are_the_rows() -> None:
     ("groups", "message"),
     [
         ({}, "at least one column"),
-        ({"a: b": ["c"] * N, "a": ["b: c"] * N}, "'a: b: c' twice"),
+        ({"a: b": ["c"] * N, "a": ["b: c"] * N}, "two groups named 'a: b: c'"),
         ({"sex": SEX[1:]}, f"{N} names, one for each prediction"),
         ({"sex": [None, *SEX[1:]]}, "groups: .*None|groups: "),
     ],

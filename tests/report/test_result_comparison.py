@@ -128,7 +128,7 @@ def test_attempts_count_by_their_mean_and_the_question_is_the_cluster():
     assert comparison.sorted_by == "accuracy"  # a mean over attempts is a share of right answers
     assert comparison.pairs[0]["accuracy"].low == means.pairs[0]["mean_result"].low
     assert "The result of a question is the mean over its attempts." in comparison.verdict()
-    assert "2 to 3 attempts at a question" in str(comparison)
+    assert "2 to 3 attempts per question" in str(comparison)
 
 
 def test_copies_of_questions_in_a_cluster_change_nothing_but_the_means_of_unequal_ones():
@@ -285,6 +285,22 @@ def test_every_type_of_number_is_read(kind):
     assert numbers(calibrant.compare_results(same)) == numbers(calibrant.compare_results(results))
 
 
+def test_every_missing_value_is_nan():
+    expected = calibrant.compare_results({"a": [1, np.nan, 0, 1], "b": [0, 1, 1, 1]}, sparse=True).to_dict()
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed (extra 'pandas')")
+    for missing in (
+        [1, None, 0, 1],
+        np.array([1, None, 0, 1], object),
+        np.ma.masked_array([1, 0, 0, 1], [False, True, False, False]),
+        pandas.array([1, None, 0, 1], dtype="Int64"),
+        pandas.Series([True, None, False, True], dtype="boolean"),
+    ):
+        found = calibrant.compare_results({"a": missing, "b": [0, 1, 1, 1]}, sparse=True)
+        assert found.to_dict() == expected
+    with pytest.raises(InputError, match=r"got a DataFrame; pass dict\(frame.items\(\)\)"):
+        calibrant.compare_results(pandas.DataFrame({"a": [1, 0], "b": [0, 1]}))
+
+
 # ---------------------------------------------------------------- errors
 
 
@@ -303,6 +319,9 @@ def test_every_type_of_number_is_read(kind):
         ({"a": np.zeros((2, 2, 2)), "b": [1, 0]}, {}, "results of shape"),
         ({"a": [1, 0], "b": [0, 1]}, {"clusters": [1]}, "clusters"),
         ({"a": [1, 0], "b": [0, 1]}, {"level": 1.0}, "level"),
+        ({"a": [1, 0], "b": [0, 1]}, {"sparse": "no"}, "sparse: expected True or False, got 'no'"),
+        ({1: [1, 0], "1": [0, 1]}, {}, "results: expected models whose names differ as text"),
+        ({"a": [1, np.inf], "b": [0, 1]}, {}, "got inf at row 1; correct the result"),
     ],
 )
 def test_bad_results_say_what_to_do(results, how, message):

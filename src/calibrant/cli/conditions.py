@@ -305,9 +305,11 @@ def _doubt(condition: Condition, result: Report) -> str | None:
     upper = f"{condition.measure} up to {max(reached.values()):.4f} in {100 * (result.level or 0):g} % of samples"
     proof = f"{condition.measure}.low {condition.operator} {condition.bound:g}"
     if not condition.of_groups:
-        return f"a calibrated model of {result.n:,} rows would have {upper}; write '{proof}' to require evidence"
-    place = _listed(list(reached), len(reports))
-    return f"a calibrated model would have {upper} for {place}; write '{OF_GROUPS}{proof})' to require evidence"
+        by_chance = f"a perfectly calibrated model of {result.n:,} rows has {upper}"
+    else:
+        by_chance = f"a perfectly calibrated model has {upper} in {_listed(list(reached), len(reports))}"
+        proof = f"{OF_GROUPS}{proof})"
+    return f"the condition may be true by chance, because {by_chance}; write '{proof}' to require evidence"
 
 
 def _listed(names: Sequence[str], of: int) -> str:

@@ -72,7 +72,7 @@ def message(error: Exception, ctx: click.Context, options: CommandOptions) -> st
             text = str(error)
         case MemoryError():
             arrays = options.files and options.files[0].lower().endswith(_ARRAYS)
-            remedy = "save fewer rows in a file" if arrays else "read fewer rows with --where"
+            remedy = "split the file into smaller files" if arrays else "read fewer rows with --where"
             text = f"the predictions do not fit into memory; {'leave --exact out' if options.exact else remedy}"
         case OSError():
             text = f"{error.filename or 'output'}: {error.strerror or error}; check the path and the disk"

@@ -684,7 +684,8 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
         yield "--tolerance and --tolerance-odds exclude each other; pass only one of the two options"
     if options.time is not None:
         for option in _given({"--label": options.label, "--by": options.by}):
-            yield f"{option} does not work with --time; leave one of them out, or add one file for each slice"
+            alone = "run the command once for each slice, with a file of this slice"
+            yield f"{option} does not work with --time; leave one of them out: without --time, {alone}"
     if not options.files:
         names = ("label", "groups", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path")
         for option in _given({f"--{name.removesuffix('_path')}": getattr(options, name) for name in names}):
@@ -700,23 +701,34 @@ def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterat
         yield "--on names the column of ids in the file of --truth; pass --truth too"
 
 
+#: The parameters of ``compare`` that do something for results.
+_OF_RESULTS: Final = frozenset(
+    {
+        *("files", "correct", "sparse", "by", "by_values", "on", "clusters", "where", "labels", "level", "timezone"),
+        *("conditions", "gate", "decimal_comma", "encoding", "sheet", "quiet", "config", "no_config", "title", "date"),
+        *("open_page", "json_path", "html_path", "markdown_path", "png_path", "svg_path", "pdf_path", "dpi"),
+    }
+)
+#: Those that do something for predictions with ``--sparse``.
+_OF_SPARSE: Final = frozenset(
+    {
+        *_OF_RESULTS,
+        *("scores", "score", "outcome", "probs", "target", "logits", "sort_by", "percent", "odds", "own_outcomes"),
+        *("class_names", "notion"),
+    }
+)
+
+
 def problems_of_results(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of ``--correct`` and ``--sparse``."""
-    of_both: dict[str, Any] = {"--weight": options.weight, "--events": options.events, "--trials": options.trials}
-    of_both |= {"--tolerance": options.tolerance, "--baseline": options.baseline, "--targets": options.targets_file}
-    of_both |= {"--paired": options.paired, "--independent": options.paired is False}
-    of_both |= {"--ignore-index": options.ignore_index, "--by": () if options.is_long else options.by}
-    of_results: dict[str, Any] = {"--score": options.score, "--probs": options.probs, "--scores": options.scores}
-    of_results |= {"--outcome": options.outcome, "--target": options.target, "--logits": options.logits}
-    of_results |= {"--percent": options.percent, "--odds": options.odds, "--notion": options.notion}
-    of_results |= {"--own-outcomes": options.own_outcomes, "--same-outcomes": options.own_outcomes is False}
-    of_results |= {"--class-names": options.class_names, "--question": options.question}
-    typed = ctx.get_parameter_source("sort_by") is ParameterSource.COMMANDLINE
-    of_results |= {"--sort-by": typed and options.sort_by}
-    of_both = of_results | of_both if options.correct is not None else of_both
-    named = "--correct" if options.correct is not None else "--sparse"
-    for option in _given(of_both)[:1]:
-        yield f"{option} does not work with {named}; pass only one of the two"
+    """Yield the problems of ``--correct`` and ``--sparse``: options that do nothing with them."""
+    named, allowed = ("--sparse", _OF_SPARSE) if options.correct is None else ("--correct", _OF_RESULTS)
+    allowed = allowed if options.is_long or not options.by else allowed - {"by"}
+    for param in ctx.command.params:
+        name = str(param.name)
+        given = ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+        if given and name not in allowed and not param.is_eager:
+            yield f"{max(param.opts, key=len)} does not work with {named}; pass only one of the two"
+            return
 
 
 def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:

@@ -101,7 +101,7 @@ def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
     remote = [pattern for pattern in patterns if "://" in pattern]
     if remote and len(remote) < len(patterns):
         raise FileError(
-            remote[0], "is in a different place from the other files", "pass files from one place at a time"
+            remote[0], "is a remote file, but other files are local", "pass only remote or only local files"
         )
     if remote:
         return remote, kind_of(remote[0]), _title(remote)

@@ -176,7 +176,8 @@ def _of_lengths(facts: Facts, terms: Terms) -> str:
     probs, targets = terms.probs, terms.targets
     remedies = {
         Mistake.SINGLE_LABEL: "pass a label for each row, such as [1]",
-        Mistake.SINGLE_ROW: f"{probs} look like one row of many classes: for one event pass {probs}.reshape(-1)",
+        Mistake.SINGLE_ROW: f"{probs} look like one prediction for many classes: if they are many predictions of one "
+        f"event, pass {probs}.reshape(-1)",
         Mistake.TRANSPOSED_PROBS: f"{probs} look transposed: pass shape (N, C), with a row for each prediction and a "
         "column for each class",
         Mistake.TRANSPOSED_TARGETS: f"the one-hot targets look transposed: pass {targets}.T",
@@ -216,19 +217,19 @@ def _of_label_name(facts: Facts, terms: Terms) -> str:
     if facts.mistake is Mistake.TWO_LABELS and facts.suspicion is not None:
         labels, event = list(facts.suspicion.labels), facts.suspicion.labels[1]
         equal = f"{terms.equal.format(event)} if {event!r} is the event"
-        return f"pass {equal}, or {terms.class_names}={labels} to evaluate"
+        return f"pass {equal}, or {terms.class_names}={labels} to calibrant.evaluate"
     order = "" if facts.n_classes is None else ", in the order of the columns (classes_ of scikit-learn)"
-    return f"pass {terms.class_names} to evaluate{order}, or map them to integers"
+    return f"pass {terms.class_names} to calibrant.evaluate{order}, or map the targets to integers"
 
 
 def _of_one_hot(facts: Facts, terms: Terms) -> str:
     probs, targets = terms.probs, terms.targets
     remedies = {
-        Mistake.SINGLE_ROW: f"{probs} look like one row of many classes: for one event pass {probs}.reshape(-1), "
-        f"{targets}.reshape(-1)",
+        Mistake.SINGLE_ROW: f"{probs} look like one prediction for many classes: if they are many predictions of one "
+        f"event, pass {probs}.reshape(-1), {targets}.reshape(-1)",
         Mistake.TRANSPOSED_BOTH: f"{probs} and {targets} look transposed: pass {probs}.T and {targets}.T",
-        Mistake.PROBABILITY_TARGETS: "the targets look like probabilities: pass class indices (for smoothed "
-        f"labels, {targets}.argmax(axis=1)); {terms.soft_labels}",
+        Mistake.PROBABILITY_TARGETS: "the targets look like probabilities: pass class indices; if label "
+        f"smoothing made them, pass {targets}.argmax(axis=1); {terms.soft_labels}",
     }
     remedy = f"pass class indices, or {terms.multilabel} for several labels per row"
     return remedies[facts.mistake] if facts.mistake else remedy

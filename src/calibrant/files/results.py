@@ -236,7 +236,7 @@ def _alike(argument: str, placed: Sequence[_Placed], number: int) -> tuple[NDArr
         for row, place, value in zip(each.rows.tolist(), each.places.tolist(), column.tolist(), strict=True):
             if not seen[place]:
                 values[place], seen[place] = value, True
-            elif values[place] != value:
+            elif values[place] != value and not (value != value and values[place] != values[place]):
                 path, data_row = read.locate(row)
                 got = f"row {data_row:,}, column {quoted(read.column_name(argument))} contains {value!r}"
                 problem = f"{got}, but another row of the same question contains {values[place]!r}"

@@ -330,8 +330,8 @@ def _kind(labels: Sequence[Label]) -> LabelKind:
 
 
 def _no_hash(engine: str) -> InputError:
-    expected = "an engine that hashes labels: pandas, Polars, PyArrow, DuckDB, Dask, PySpark, or Ibis on DuckDB"
-    return InputError("cluster", expected, engine, "pass the table of such an engine, or arrays")
+    expected = "a table of pandas, Polars, PyArrow, DuckDB, Dask, PySpark, or Ibis on DuckDB, which support clusters"
+    return InputError("cluster", expected, engine, "convert the table to one of these, or pass arrays")
 
 
 # ---------------------------------------------------------------- in Python

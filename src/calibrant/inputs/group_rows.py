@@ -104,7 +104,8 @@ def check_subgroups(names: Sequence[str]) -> None:
         raise InputError("groups", "at least one column", "an empty mapping", "pass {'column': names of the rows}")
     if len(set(names)) < len(names):
         name = next(name for i, name in enumerate(names) if name in names[:i])
-        raise InputError("groups", "columns whose groups differ in name", f"{name!r} twice", "rename a column")
+        got = f"two groups named {name!r} (column: value)"
+        raise InputError("groups", "a different name for each group", got, "rename one of the columns")
 
 
 def subgroup_name(column: object, value: str) -> str:

@@ -131,8 +131,8 @@ def kernels_on(device: torch.device) -> ModuleType | None:
         fused.try_out(device)
     except Exception as error:  # of a package, a compiler or a driver
         warnings.warn(
-            f"calibrant reads on {device} by torch operations, which take several times as long as its Triton kernels: "
-            f"these cannot run ({type(error).__name__}: {error})",
+            f"the Triton kernels of calibrant cannot run on {device} ({type(error).__name__}: {error}), "
+            "so it uses torch operations, which take several times as long",
             RuntimeWarning,
             stacklevel=2,
         )

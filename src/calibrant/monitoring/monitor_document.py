@@ -307,7 +307,7 @@ def _evidence(history: History) -> Iterator[Sentence]:
         yield Sentence(f"The evidence against calibration {reached}")
     elif not history.alarm:
         p_value = "1" if history.p_value == 1 else texts([history.p_value], 2, [history.alpha])[0]
-        numbers = f"E = {evidence}, alarm at {bound} (p = {p_value})"
+        numbers = f"E = {evidence} (p = {p_value}); an alarm needs E = {bound}"
         overall = " overall" * (history.promise_broken or bool(history.called_out))
         yield Sentence(f"No{overall} alarm after {after}: evidence against calibration {numbers}.")
 

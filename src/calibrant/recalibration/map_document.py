@@ -254,7 +254,9 @@ def _blocks(fix: Recalibration, *, full: bool) -> list[Block]:
     if fix.by_group is not None:
         from calibrant.report.group_document import group_blocks
 
-        blocks += group_blocks(fix.by_group, full=full, heading="Groups after recalibration, with the map of all rows")
+        blocks += group_blocks(
+            fix.by_group, full=full, heading="Groups after recalibration (one map, fitted to all rows)"
+        )
     return blocks
 
 

@@ -291,7 +291,7 @@ def _check_evaluated(models: Sequence[ReadModel], argument: str) -> None:
     first, last = (model.predictions.evaluated for model in (models[0], models[-1]))
     if first is not last and not np.array_equal(first, last):
         row = int(np.argmax(first != last))
-        got = f"row {row:,} of only one of them"
+        got = f"row {row:,}, which is evaluated for only one of them"
         remedy = "leave such rows out for all models (in the command, with --where)"
         raise InputError(argument, f"the same evaluated rows as {models[0].name!r}", got, remedy)
 

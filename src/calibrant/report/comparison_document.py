@@ -486,8 +486,12 @@ def _groups_of_pair(place: int, comparison: Comparison, *, full: bool) -> list[B
     if not full and len(order) < len(groups):
         heading += f" (the {len(order)} of {len(groups):,} groups with the most evidence)"
     number_of_tests = sum(len(comparison.pairs) for group in groups if not group.flag)
-    found = f"{sum(marked)} of {number_of_tests} comparisons{', marked' * any(marked)}"
-    sentence = Sentence(f"One model is better calibrated after Holm correction: {found}.")
+    found = f"{sum(marked)} of {number_of_tests} comparisons"
+    shows = "show" if sum(marked) != 1 else "shows"
+    sentence = Sentence(
+        f"After Holm correction, {found} {shows} that one of the two models is better calibrated"
+        f"{' (marked)' * any(marked)}."
+    )
     return [Heading(heading), sentence, table if full else table.of_rows(order)]
 
 

@@ -257,6 +257,8 @@ def compare_results(
     (0.3, 0.132, 0.44, 0.00049)
     """
     check_level(level)
+    if sparse not in (True, False):
+        raise InputError("sparse", "True or False", repr(sparse), "pass sparse=True if models lack results")
     values, attempts = _values(results, sparse=bool(sparse))
     key, description = ("accuracy", ACCURACY) if _are_shares(results) else ("mean_result", MEAN_RESULT)
     labels = None if clusters is None or clusters is False else as_clusters(clusters, len(values))
@@ -465,11 +467,14 @@ def _two_sided(statistic: float, df: float) -> float:
 def _values(results: Any, *, sparse: bool) -> tuple[Float64s, tuple[int, int]]:
     """Return the mean result of each question and model, and the least and largest number of attempts."""
     if not isinstance(results, Mapping):
-        raise InputError(
-            "results", "a mapping from the names of models to results", f"a {type(results).__name__}", _FORM
-        )
-    if len({*map(str, results)}) < max(len(results), 2):
+        remedy = "pass dict(frame.items()), with a column for each model" if hasattr(results, "columns") else _FORM
+        expected = "a mapping from the names of models to results"
+        raise InputError("results", expected, f"a {type(results).__name__}", remedy)
+    if len(results) < 2:
         raise InputError("results", "two models or more", f"a mapping of {len(results)}", _FORM)
+    if len({*map(str, results)}) < len(results):
+        names = ", ".join(map(repr, results))
+        raise InputError("results", "models whose names differ as text", names, "rename one of them")
     columns, least, most = list[Float64s](), list[int](), list[int]()
     for name, given in results.items():
         argument = f"results[{name!r}]"
@@ -491,7 +496,7 @@ def _values(results: Any, *, sparse: bool) -> tuple[Float64s, tuple[int, int]]:
 
 def _of_model(argument: str, given: Any) -> tuple[Float64s, NDArray[np.intp]]:
     """Return the mean result of each question, and the number of attempts at it."""
-    array = as_values(argument, given)
+    array = as_values(argument, with_nan(given))
     if array.dtype.kind not in "fiub":
         raise InputError(
             argument, "numbers from 0 to 1", f"values of type {array.dtype}", "pass 1 for right, 0 for wrong"
@@ -505,7 +510,9 @@ def _of_model(argument: str, given: Any) -> tuple[Float64s, NDArray[np.intp]]:
         row, column = map(int, np.argwhere(wrong)[0])
         got = f"{table[row, column]:g} at row {row:,}"
         remedy = (
-            "divide the results by their largest possible value" if table[row, column] > 1 else "correct the result"
+            "divide the results by their largest possible value"
+            if 1 < table[row, column] < math.inf
+            else "correct the result"
         )
         raise InputError(argument, "results from 0 to 1", got, remedy, row=row)
     counts = np.isfinite(table).sum(axis=1)
@@ -513,7 +520,20 @@ def _of_model(argument: str, given: Any) -> tuple[Float64s, NDArray[np.intp]]:
     return np.divide(sums, counts, out=np.full(len(table), np.nan), where=counts > 0), counts
 
 
+def with_nan(given: Any) -> Any:
+    """Return numbers with NaN for missing ones: None, a masked entry, or NA of pandas; anything else unchanged."""
+    if isinstance(given, np.ma.MaskedArray):
+        return given.astype(np.float64).filled(np.nan)
+    if hasattr(getattr(given, "dtype", None), "na_value") and getattr(given.dtype, "kind", "") in "fiub":
+        return given.to_numpy(np.float64, na_value=np.nan)
+    entries = given.ravel().tolist() if isinstance(given, np.ndarray) and given.dtype == object else given
+    if isinstance(entries, (list, tuple)) and any(entry is None for entry in entries):
+        filled = [np.nan if entry is None else entry for entry in entries]
+        return np.array(filled).reshape(given.shape) if isinstance(given, np.ndarray) else filled
+    return given
+
+
 def _are_shares(results: Mapping[str, Any]) -> bool:
     """Whether every single result is right or wrong, so that means over attempts are shares."""
-    tables = (np.asarray(as_values(name, given), np.float64) for name, given in results.items())
+    tables = (np.asarray(as_values(name, with_nan(given)), np.float64) for name, given in results.items())
     return all(bool(np.all(np.isnan(table) | np.isin(table, (0.0, 1.0)))) for table in tables)

@@ -58,7 +58,7 @@ def document_of(comparison: ResultComparison, source: Source, *, full: bool) -> 
         facts=[
             ("questions", amount(comparison.n)),
             ("models", ", ".join(comparison.names)),
-            ("attempts at a question", _attempts(comparison)),
+            ("attempts per question", _attempts(comparison)),
             ("confidence level", percent(comparison.level)),
             *source.facts(),
             ("made by", f"calibrant {version()}"),
@@ -73,11 +73,11 @@ def _headline(comparison: ResultComparison) -> str:
     n, attempts = comparison.n, _attempts(comparison)
     clusters = f" in {comparison.clusters['clusters']:,} clusters" if comparison.clusters else ""
     counts = f"{n:,} question{'s' * (n != 1)}{clusters}, {len(comparison.names)} models"
-    return f"{counts}{f', {attempts} attempts at a question' * bool(attempts)}"
+    return f"{counts}{f', {attempts} attempts per question' * bool(attempts)}"
 
 
 def _attempts(comparison: ResultComparison) -> str:
-    """Return the number of attempts at a question; nothing for one."""
+    """Return the number of attempts per question; nothing for one."""
     least, most = comparison.attempts
     if most == 1:
         return ""

@@ -338,7 +338,7 @@ def picture(comparison: Ranked) -> Figure | None:
             f"{each.name}: {_value(part)}",
             f"{level} CI {_ends(part)}" if math.isfinite(part.low) else "",
             f"rank {_rank(each)}",
-            "no other model is shown to be better" if each.among_best else "worse than the best",
+            "no evidence that another model is better" if each.among_best else "worse than the best",
         ]
         tips.append("; ".join(filter(None, words)))
     if not any(math.isfinite(each[key].value) for each in comparison.leaderboard):

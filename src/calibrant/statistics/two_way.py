@@ -65,8 +65,9 @@ def two_way(results: Float64s, clusters: NDArray[np.intp] | None = None, *, shar
     clusters : array, (Q,), optional
         The number of each question's cluster, from 0; by default, questions are independent.
     shares : bool
-        Whether the results are shares of right answers. Each model then has one more right answer of its own, as in
-        Bonett and Price's interval. So models that never differed in a few questions are not known to be alike.
+        Whether the results are shares of right answers. Each model is then better in one more question, as in Bonett
+        and Price's interval, by as much as the two models differed in others. So models that never differed in a few
+        questions are not known to be alike.
     """
     present = np.isfinite(results)
     of_question = np.arange(len(results)) if clusters is None else clusters
@@ -93,8 +94,9 @@ def two_way(results: Float64s, clusters: NDArray[np.intp] | None = None, *, shar
     spread = Spread.of(covariance, between=lambda i, j: float(np.sum((added[:, i] - added[:, j]) ** 2)))
     squares = spread.errors**2
     if shares:
-        squares = np.nan_to_num((worth**2 * squares + 2) / (worth + 2) ** 2)
-        covariance += np.eye(len(effects)) / (np.nanmin(worth) + 2) ** 2
+        unseen = _unseen(results, present)
+        squares = np.nan_to_num((worth**2 * squares + 2 * unseen) / (worth + 2) ** 2)
+        covariance += np.eye(len(effects)) * (unseen.max() / (np.nanmin(worth) + 2) ** 2)
     covariance += np.eye(len(effects)) * (_RIDGE * np.diagonal(covariance).max())
     errors = np.where(freedom.unknown, np.inf, np.sqrt(squares))
     return TwoWay(
@@ -104,6 +106,17 @@ def two_way(results: Float64s, clusters: NDArray[np.intp] | None = None, *, shar
         spread=Spread(_rounded(errors), _rounded(covariance), freedom.df),
         worth=worth,
     )
+
+
+def _unseen(results: Float64s, present: NDArray[np.bool_]) -> Float64s:
+    """Return the mean squared difference of each two models in the questions in which they differ; 1 without any."""
+    filled, kept = np.where(present, results, 0.0), present.astype(np.float64)
+    squares = np.ones((results.shape[1], results.shape[1]))
+    for i in range(results.shape[1]):
+        gaps = (filled - filled[:, i : i + 1]) ** 2 * kept * kept[:, i : i + 1]
+        numbers = np.count_nonzero(gaps, axis=0)
+        squares[i] = np.divide(gaps.sum(axis=0), numbers, out=np.ones(len(squares)), where=numbers > 0)
+    return squares
 
 
 def _inverse(information: Float64s) -> Float64s:

@@ -345,7 +345,8 @@ def _check_alike(one: BucketSums, other: BucketSums) -> None:
         remedy = "convert the labels to one type before you make the two sums"
         raise InputError("clusters", f"labels that are {_KINDS[one.kind]}", _KINDS[other.kind], remedy)
     if one.cells != other.cells:
-        expected, got = (f"sums of {x.cells.n_buckets} buckets in {x.cells.n_cells} grid cells" for x in (one, other))
+        sizes = [f"{x.cells.n_buckets} buckets of clusters and {x.cells.n_cells} grid cells" for x in (one, other)]
+        expected, got = f"sums of predictions with the same notion ({sizes[0]})", f"sums with {sizes[1]}"
         raise InputError("clusters", expected, got, "make both sums from predictions with the same notion")
     if one.scored != other.scored:
         remedy = "pass row_scores for both sums or for neither"

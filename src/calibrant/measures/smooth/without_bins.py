@@ -106,7 +106,7 @@ def kernel_calibration_error(
     table = event_table(arguments, "the kernel calibration error")
     if unbiased and len(table) == 1 and table.total == 1:
         remedy = "pass more rows, or unbiased=False"
-        raise InputError("probs", "two rows or more for pairs of rows", "one row", remedy)
+        raise InputError("probs", "two rows or more", "one row", remedy)
     return kernel_square(table, kernel, float(width), unbiased=bool(unbiased))
 
 
@@ -391,7 +391,7 @@ def squared_kernel_calibration_error(
     predictions = class_predictions(arguments, "the squared kernel calibration error")
     rows = _rows(predictions)
     if len(rows) < 2:
-        raise InputError("probs", "two rows or more for pairs of rows", "one row", "pass more rows")
+        raise InputError("probs", "two rows or more", "one row", "pass more rows")
     values = _block_values(predictions, rows, float(width), int(block))
     return _inferred(values, len(rows))
 
@@ -403,7 +403,9 @@ def _rows(predictions: Predictions) -> NDArray[np.intp]:
         return rows
     if not integer_weights(weights):
         remedy = "leave weights out, or pass the number of times that each row counts"
-        raise InputError("weights", "whole numbers, for pairs of rows", "fractions", remedy)
+        raise InputError(
+            "weights", "whole numbers, because each row is repeated as often as its weight", "fractions", remedy
+        )
     return np.repeat(rows, weights[rows].astype(np.int64))
 
 
