@@ -523,7 +523,7 @@ def _of_model(argument: str, given: Any) -> tuple[Float64s, NDArray[np.intp]]:
 def with_nan(given: Any) -> Any:
     """Return numbers with NaN for missing ones: None, a masked entry, or NA of pandas; anything else unchanged."""
     if isinstance(given, np.ma.MaskedArray):
-        return given.astype(np.float64).filled(np.nan)
+        return np.where(np.ma.getmaskarray(given), np.nan, given.data)
     if hasattr(getattr(given, "dtype", None), "na_value") and getattr(given.dtype, "kind", "") in "fiub":
         return given.to_numpy(np.float64, na_value=np.nan)
     entries = given.ravel().tolist() if isinstance(given, np.ndarray) and given.dtype == object else given
