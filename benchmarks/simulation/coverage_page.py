@@ -18,7 +18,7 @@ import coverage_edges
 import leaderboard
 import numpy as np
 import priors
-import sparse
+import sparse_questions
 from coverage_cells import (
     ALLOWED_IN_CLUSTERS,
     IN_CLUSTERS,
@@ -135,7 +135,7 @@ def written(
         **coverage_edges.texts(),
         **leaderboard.texts(),
         **priors.texts(),
-        **sparse.texts(),
+        **sparse_questions.texts(),
     }
     if docs is not None:
         import shown

@@ -359,7 +359,7 @@ def test_errors_about_sparse_predictions_name_the_row_of_the_caller():
 @pytest.mark.slow
 @pytest.mark.parametrize(("models", "questions", "share"), [(10, 100, 0.3), (30, 100, 0.1), (4, 40, 1.0)])
 def test_intervals_cover_and_ranks_hold(models, questions, share):
-    """In benchmarks/simulation/sparse.py with more settings. The standard error of a share is about 0.01."""
+    """In benchmarks/simulation/sparse_questions.py with more settings. The standard error of a share is about 0.01."""
     rng = np.random.default_rng([models, questions])
     ability, covered, ranks, runs = np.linspace(0.35, 0.65, models), [], 0, 60
     for _ in range(runs):

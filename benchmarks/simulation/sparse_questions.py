@@ -1,8 +1,8 @@
 """Simulate models that answered different questions, where the true differences are known.
 
-    python benchmarks/simulation/sparse.py            # 5 minutes; writes docs/sparse.csv; prints the table
-    python benchmarks/simulation/sparse.py --quick    # a tenth of the data sets; prints only
-    python benchmarks/simulation/sparse.py --tables   # no simulation: prints the table of docs/sparse.csv
+    python benchmarks/simulation/sparse_questions.py            # 5 minutes; writes docs/sparse.csv; prints the table
+    python benchmarks/simulation/sparse_questions.py --quick    # a tenth of the data sets; prints only
+    python benchmarks/simulation/sparse_questions.py --tables   # no simulation: prints the table of docs/sparse.csv
 
 Results are right or wrong, with probability alpha_m + gamma_q: models differ by up to 0.3, and difficulties gamma_q are
 uniform from -0.2 to 0.2. Forecasts have the log-odds of the true probability and a normal error, whose standard
