@@ -232,21 +232,23 @@ def comparison_status(
                 console.say(f"--fail-if {quoted(condition.text)} holds: {start}{message}")
                 statuses.append(FAILED)
     if gate:
-        from calibrant.report.comparison_document import deciding
-        from calibrant.report.result_comparison import ResultComparison
-        from calibrant.report.result_document import difference_text
+        statuses += [_gate_of_models(start, part) for start, part in parts.items()]
+    return _worst(statuses)
 
-        if isinstance(comparison, ResultComparison):
-            worse = [pair for pair in comparison.pairs if pair.first == comparison.names[0] and comparison.worse(pair)]
-            for pair in worse:
-                console.say(f"--gate: {difference_text(pair, comparison)}")
-            return _worst([*statuses, FAILED * bool(worse)])
-        for start, part in parts.items():
-            for pair in part.pairs:
-                if pair.first == part.names[0]:
-                    statuses.append(_gate(pair.decision, part.worse(pair)))
-                    if statuses[-1]:
-                        console.say(f"--gate: {start}{deciding(pair, part)}")
+
+def _gate_of_models(start: str, comparison: Any) -> int:
+    """Return the status of the gate of a comparison, and say which models are worse than the first one."""
+    from calibrant.report.comparison_document import deciding
+    from calibrant.report.result_comparison import ResultComparison
+    from calibrant.report.result_document import difference_text
+
+    said = difference_text if isinstance(comparison, ResultComparison) else deciding
+    statuses = [0]
+    for pair in comparison.pairs:
+        if pair.first == comparison.names[0]:
+            statuses.append(_gate(pair.decision, comparison.worse(pair)))
+            if statuses[-1]:
+                console.say(f"--gate: {start}{said(pair, comparison)}")
     return _worst(statuses)
 
 

@@ -152,8 +152,7 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     if not any("filter" in sql for sql in (options.where or "", *options.by)):
         _check_filters(logs)
     if options.on_questions and not options.on and name_questions(paths):
-        keys = {QUESTION} if options.attempts else {QUESTION, "epoch"} & first.columns
-        options = replace(options, on=tuple(sorted(keys, reverse=True)))
+        options = replace(options, on=_keys_of(first, options))
     if options.score is None and options.probs is None and not options.models:
         with_choices = filter(lambda log: log.width, logs.values())
         options = _with_scores(first_path, next(with_choices, first), options)
@@ -165,6 +164,12 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     # Each of several scorers has its own outcome, such as scores.match.correct.
     of_scorer = f"{(options.score or '').rpartition('.')[0]}.correct"
     return replace(options, outcome=of_scorer if of_scorer in first.columns else "correct")
+
+
+def _keys_of(log: EvaluationLog, options: Options) -> tuple[str, ...]:
+    """Return the columns that identify a row of a log that names its questions, or a question with its attempts."""
+    keys = {QUESTION} if options.attempts else {QUESTION, "epoch"} & log.columns
+    return tuple(sorted(keys, reverse=True))
 
 
 def _check_percent(path: str, options: Options) -> None:

@@ -133,27 +133,30 @@ def by_question(
     places = np.cumsum(kept) - 1  # of the questions that are kept
     rows = [np.flatnonzero(kept[each.keys]) for each in keyed]
     placed = [_Placed(each, own_rows, places[each.keys[own_rows]]) for each, own_rows in zip(keyed, rows, strict=True)]
-    number, first = int(kept.sum()), keyed[0].read
-    reads = [each.read for each in keyed]
-    sources = {name: source for name, source in first.sources.items() if not (results and name == "probs")}
+    return _side_by_side(placed, int(kept.sum()), results=results, own=own)
+
+
+def _side_by_side(placed: Sequence[_Placed], number: int, *, results: bool, own: bool | None) -> FileResults:
+    """Return the models with this number of questions side by side."""
+    reads = [each.model.read for each in placed]
+    sources = dict(reads[0].sources)
     if results:
         names = tuple(dict.fromkeys(read.column_name("targets") for read in reads))
-        sources.pop("targets")
-        sources = {"results": in_words(names, "column"), **sources}
+        rest = {name: source for name, source in sources.items() if name not in ("probs", "targets")}
+        sources = {"results": in_words(names, "column"), **rest}
     common: dict[str, Any] = {
         "sources": sources,
         "paths": tuple(dict.fromkeys(path for read in reads for path in read.paths)),
         "rows": (sum(len(read.targets) for read in reads),),
         "clusters": _clusters(placed, number),
-        "left_out": {
-            each.name: gone for each, own in zip(keyed, rows, strict=True) if (gone := len(each.keys) - len(own))
-        },
+        "left_out": {each.model.name: each.left_out for each in placed if each.left_out},
     }
     if results:
         return FileResults(**common, values={each.model.name: each.attempts(number) for each in placed})
     targets = _targets(placed, number, own)
     values = {each.model.name: each.one("probs", number) for each in placed}
-    return FileResults(**common, values=values, targets=targets, class_names=first.class_names, logits=first.logits)
+    class_names, logits = reads[0].class_names, reads[0].logits
+    return FileResults(**common, values=values, targets=targets, class_names=class_names, logits=logits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +166,11 @@ class _Placed:
     model: Keyed
     rows: NDArray[np.intp]
     places: NDArray[np.intp]
+
+    @property
+    def left_out(self) -> int:
+        """The number of rows whose questions are not kept."""
+        return len(self.model.keys) - len(self.rows)
 
     def attempts(self, number: int) -> NDArray[np.float64]:
         """Return the results of each question, (number, A)."""
