@@ -550,7 +550,7 @@ def test_each_group_is_compared_as_by_itself() -> None:
         assert not any(comparison.groups[-1].called_out)
     text = str(comparison)
     assert "Groups: old minus new, debiased squared CE" in text
-    assert "after Holm correction: 0 of 6 comparisons" in " ".join(text.split())
+    assert "After Holm correction, 0 of 6 comparisons show that" in " ".join(text.split())
 
 
 def test_of_a_hundred_groups_the_worst_twenty_are_shown() -> None:
