@@ -18,7 +18,13 @@ import calibrant
 from calibrant import inference
 from calibrant.errors import InputError
 from calibrant.render.shown import Shown
-from calibrant.sklearn import RecalibratedClassifier, Recalibrator, ReliabilityDisplay, ThresholdedClassifier
+from calibrant.sklearn import (
+    MappedClassifier,
+    RecalibratedClassifier,
+    Recalibrator,
+    ReliabilityDisplay,
+    ThresholdedClassifier,
+)
 
 PACKAGES = ("", "inference", "monitoring", "recalibration", "report", "results", "sklearn")
 PACKAGES += ("thresholds", "torch")
@@ -81,6 +87,7 @@ def results() -> tuple[Any, ...]:
     found: list[Any] = [report, of_classes, compared, fix, fix.map, fix.map.check(p**2), sketch, sketch.table, watch]
     found += [watch.drift, calibrant.compare({"A": p, "B": p**2}, y, tolerance=0.01)]
     found += [calibrant.compare_results({name: p < each for name, each in models.items()})]
+    found += [calibrant.prior_shift(p**2, trained_prior=0.5, reference=p)]
     found += [calibrant.recalibrate(probs, targets.clip(max=4), method="temperature")]
     found += [calibrant.recalibrate(np.stack([p, p**2], 1), np.stack([y, y], 1), notion="multilabel")]
     found += [calibrant.certify_threshold(p, y, max_risk=0.3, groups=groups, cost_of_error=9, cost_of_referral=1)]
@@ -91,7 +98,7 @@ def results() -> tuple[Any, ...]:
     found += [calibrant.classwise_calibration(probs, targets.clip(max=4)), calibrant.reliability_diagram(p, y)]
     found += [inference.ks_test(p, y), inference.noise_floor(500)]
     found += _of_logs()
-    found += [Recalibrator(), ReliabilityDisplay.from_predictions(y, p), *_of_models(fix)]
+    found += [Recalibrator(), ReliabilityDisplay.from_predictions(y, p), *_of_models(fix), MappedClassifier(None, fix.map)]
     return tuple(found)
 
 
