@@ -254,7 +254,7 @@ def compare_results(
     >>> comparison = calibrant.compare_results({"a": a, "b": b})
     >>> difference = comparison.pairs[0]["accuracy"]
     >>> round(difference.value, 3), round(difference.low, 3), round(difference.high, 3), round(difference.p_value, 5)
-    (0.3, 0.132, 0.44, 0.00049)
+    (0.3, 0.134, 0.437, 0.00049)
     """
     check_level(level)
     if sparse not in (True, False):
