@@ -155,7 +155,7 @@ def test_what_an_export_is_told_to_type_gives_the_right_numbers(name: str, tmp_p
         if "(--outcome)" in message:
             assert not takes_sql
             continue
-        proposals = re.findall(r"(?:type|such as): (calibrant .+?)(?=; if |$)", message)
+        proposals = re.findall(r"(?:type|such as): (calibrant .+?)(?=; \(\d+\) |; if |$)", message)
         assert proposals or export.answer == REFUSES, message
         if export.answer != REFUSES:
             waiting += [each for each in proposals if each not in typed]
