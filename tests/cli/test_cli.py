@@ -475,7 +475,7 @@ def test_a_condition_on_groups_needs_groups_and_numbers(wards: Path) -> None:
     assert status == 1
     assert "Reliability diagram" in out
     assert err == (
-        "calibrant: --fail-if 'groups.any(ece.low > 0.05)': there are no groups; name the "
+        "calibrant: --fail-if 'groups.any(ece.low > 0.05)': the data have no groups; name the "
         "column of the groups with --by\n"
     )
     status, _, err = run(*columns, "--by", "ward", "--fail-if", "groups.any(classwise_ece > 0)")

@@ -628,4 +628,4 @@ def test_a_condition_needs_its_number() -> None:
     status, _, err = run("old.csv", "zero.csv", "--fail-if", "nll.low > 0")
     assert (status, err) == (1, "calibrant: --fail-if 'nll.low > 0': nll.low has no value\n")
     status, _, err = run("old.csv", "zero.csv", "--fail-if", "groups.any(ece > 0)")
-    assert (status, "there are no groups; name the column of the groups with --by" in err) == (1, True)
+    assert (status, "the data have no groups; name the column of the groups with --by" in err) == (1, True)

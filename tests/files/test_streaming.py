@@ -1017,9 +1017,6 @@ def test_the_page_says_what_fits() -> None:
     words = {"rows": reading.MOST_ROWS, "numbers": reading.MOST_NUMBERS}
     assert f"**{words['rows'] / 1e6:g} million rows** with up to **{words['numbers'] / 1e6:g} million" in page
     assert f"at most {chunks.MOST_CURVES} tables" in page
-    assert f"if there are fewer than {chunks.MOST_CURVES} classes" in page
-    assert f"{chunks.MOST_CURVES - 1} groups are possible" in page
-    assert f"of ten classes can contain {chunks.MOST_CURVES // 11 - 1} groups" in page
 
 
 # ---------------------------------------------------------------- disks

@@ -98,7 +98,12 @@ def results() -> tuple[Any, ...]:
     found += [calibrant.classwise_calibration(probs, targets.clip(max=4)), calibrant.reliability_diagram(p, y)]
     found += [inference.ks_test(p, y), inference.noise_floor(500)]
     found += _of_logs()
-    found += [Recalibrator(), ReliabilityDisplay.from_predictions(y, p), *_of_models(fix), MappedClassifier(None, fix.map)]
+    found += [
+        Recalibrator(),
+        ReliabilityDisplay.from_predictions(y, p),
+        *_of_models(fix),
+        MappedClassifier(None, fix.map),
+    ]
     return tuple(found)
 
 

@@ -576,7 +576,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--tolerance-odds",
     type=real(lambda odds: odds > 1, "pass a factor above 1, such as 1.1", "factor"),
-    help="The tolerance as a factor by which the odds may be wrong, such as 1.1.",
+    help="The largest negligible factor between the true and the predicted odds, such as 1.1.",
 )
 @option(
     "--max-weight",

@@ -289,7 +289,7 @@ def _broken(condition: Condition, report: Report) -> str | None:
 
 def _check_groups(condition: Condition, result: Report | Comparison) -> None:
     if condition.of_groups and not result.groups:
-        msg = f"--fail-if {quoted(condition.text)}: there are no groups; name the column of the groups with --by"
+        msg = f"--fail-if {quoted(condition.text)}: the data have no groups; name the column of the groups with --by"
         raise CalibrantError(msg)
 
 

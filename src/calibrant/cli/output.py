@@ -179,7 +179,9 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     }
     if watch.drift is None and options.since_onset_path is not None:
         if not options.quiet:
-            console.say(f"{options.since_onset_path} is not written, because there is no alarm about a drift")
+            console.say(
+                f"{options.since_onset_path} is not written, because the monitor has not raised an alarm about a drift"
+            )
         del contents["since_onset"]
     failures = _write_all(contents, lambda: _text(watch._document(source), title=options.state_path), options)
     if predictions is not None and not options.quiet:

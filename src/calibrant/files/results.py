@@ -204,7 +204,7 @@ class _Placed:
         return numbers
 
     def one(self, argument: str, number: int) -> NDArray[Any]:
-        """Return the value of each question; NaN or None where there is none."""
+        """Return the value of each question; NaN or None if it is missing."""
         values = self.model.read.arrays[argument][self.rows]
         kind: Any = values.dtype if values.dtype.kind == "f" else np.float64 if values.dtype.kind in "iub" else object
         table = np.full((number, *values.shape[1:]), None if kind is object else np.nan, kind)
@@ -253,7 +253,7 @@ def _alike(argument: str, placed: Sequence[_Placed], number: int) -> tuple[NDArr
 
 
 def _targets(placed: Sequence[_Placed], number: int, own: bool | None) -> Any:
-    """Return the outcomes of the questions: those of all models, or those of each model."""
+    """Return the outcomes of the questions: the same for all models, or separate ones for each model."""
     values, errors = _alike("targets", placed, number)
     first = placed[0].model.read
     own = own if first.probs.ndim == 1 else False  # true classes are those of the questions

@@ -68,7 +68,7 @@ class Rows(NamedTuple):
 def check_of_reference(
     rows: Rows, reference: Rows, trained: Shares, mixture: Mixture, level: float
 ) -> tuple[PriorCheck | None, str]:
-    """Return the check against reference scores, or None and why there is none."""
+    """Return the check against reference scores, or None and the reason."""
     from scipy.special import chdtrc
 
     place, place_of_reference, names = _cells(rows, reference, trained)

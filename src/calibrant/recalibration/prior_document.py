@@ -118,7 +118,7 @@ def _verdict(fix: PriorShift) -> Iterator[Sentence]:
     yield Sentence(" ".join(_map(fix)))
     if fix.estimate is not None:
         clusters = fix.estimate.clusters
-        of = "independent rows" if clusters is None else f"independent clusters, of which there are {clusters:,}"
+        of = "independent rows" if clusters is None else f"independent clusters ({clusters:,})"
         yield Sentence(f"Confidence intervals and p-values assume {of}.")
 
 

@@ -124,7 +124,7 @@ class PriorShift(RecalibrationResult):
     check : PriorCheck or None
         Whether the scores contradict the assumption; None if they cannot show it.
     unchecked : str
-        Why there is no check.
+        Why the assumption is not checked.
     flag : str
         A caution, such as few events.
     """

@@ -41,7 +41,7 @@ LEAST_SCORES: Final = 30
 #: The most classes whose shares are estimated.
 MOST_CLASSES: Final = 200
 
-_SUM: Final = 1e-6  # by which shares may miss the sum 1
+_SUM: Final = 1e-6  # the largest error of the sum of shares
 
 
 def shares_of(argument: str, prior: object) -> Shares:
@@ -173,7 +173,7 @@ def prior_shift(
     Notes
     -----
     The ends of an interval are the shares at which twice the log-likelihood falls by the quantile of chi-square with 1
-    degree of freedom. Other shares follow along the least favourable line, on which one event leaves no choice. With
+    degree of freedom. Other shares follow along the least favourable line, where one event leaves no choice. With
     sampling weights or clusters, the quantile is that of Student's t squared, times the design effect of the estimate,
     from the influences of the rows (Rao and Scott 1984). If the estimate of a share is 0, the map has 1 / (2 N + 2),
     half a row. An interval by cluster is too short if the events are in few clusters. Below an effective number of 15,
@@ -185,11 +185,11 @@ def prior_shift(
     which allows for the estimated shares. One event has up to ten cells with equally many scores; classes have two for
     each predicted class, by the median of its probability. The check assumes independent rows. Without reference scores
     the assumption cannot be checked, because for every distribution of the scores there is one of the training
-    population from which only the rate differs. Only an estimate at the end of its range can contradict it.
+    population whose rate alone differs. Only an estimate at the end of its range can contradict it.
 
     The map of one event is a line in log-odds with slope 1; that of classes has the constants
     :math:`\log(\pi'_k / \pi_k)`. Scores of 0 and 1 have infinite log-odds, so no rate changes them: they are moved to
-    the nearest numbers, as by every map. Cost: some passes over the rows, of which equal ones are pooled.
+    the nearest numbers, as by every map. Cost: some passes over the rows; equal rows are pooled.
 
     References
     ----------
@@ -355,7 +355,7 @@ def _estimated(trained: Shares, rows: Rows, reference: Rows | None, level: float
         check, unchecked = check_of_reference(rows, reference, trained, mixture, level)
     else:
         check = check_at_end(mixture, level)
-        unchecked = "" if check else "there are no reference scores of the training population"
+        unchecked = "" if check else "reference scores of the training population are missing"
     half = 0.5 / (effective_rows(rows.dealt.weights, rows.n) + 1)  # of a row, in place of a share of 0
     empty = mixture.shares <= 0
     used = np.where(empty, half, mixture.shares * (1 - half * empty.sum()))[columns]
@@ -383,7 +383,7 @@ def _flags(mixture: Mixture, estimate: PriorEstimate, new: Shares) -> Iterator[s
         yield f"the estimate is {end}, the end of its range, so that the map is for the rate {new.values[0]:.3g}"
     elif empty:
         listed = ", ".join(empty[:10])
-        yield f"{len(empty)} classes have the estimate 0, in whose place the map has half a row: {listed}"
+        yield f"{len(empty)} classes have the estimate 0, and the map uses half a row for each: {listed}"
     if estimate.is_open:
         yield "the scores do not determine the shares: every share from 0 to 1 is within an interval"
     if mixture.rows.clusters is not None:

@@ -214,7 +214,7 @@ def compare_results(
     ----------
     results : mapping of str to array, (Q,) or (Q, A)
         The results of each model on Q questions in the same order, from 0 to 1: numbers or booleans. Columns are A
-        attempts at each question, whose mean counts. NaN is no attempt.
+        attempts at each question, and their mean counts. NaN is a missing attempt.
     clusters : array, (Q,), optional
         The label of each question's cluster, such as its source. Clusters are independent, questions in one are not.
         By default, questions are independent.

@@ -61,7 +61,7 @@ def two_way(results: Float64s, clusters: NDArray[np.intp] | None = None, *, shar
     Parameters
     ----------
     results : array, (Q, M)
-        The results of the models on each question; NaN where there is none. Every question has a result.
+        The results of the models on each question; NaN if it is missing. Every question has a result.
     clusters : array, (Q,), optional
         The number of each question's cluster, from 0; by default, questions are independent.
     shares : bool
@@ -145,7 +145,7 @@ def _rounded(values: Float64s) -> Float64s:
 class _Freedom(NamedTuple):
     """Sums over clusters for the degrees of freedom of each difference, (M, M).
 
-    A cluster has the information d of a difference, of which ``left`` remains in its residuals.
+    A cluster has the information d of a difference, and ``left`` remains in its residuals.
     """
 
     mean: Float64s  # the sum of d - left
