@@ -428,7 +428,7 @@ BAD_OUTCOMES = [
     case("targets: expected numbers or strings, got a mixture of both", PROBS, np.array(["no", 1, 1, 0], object)),
     case(
         "targets: expected integers, got strings such as 'no'; pass np.asarray(targets) == 'yes' if 'yes' is the "
-        "event, or class_names=['no', 'yes'] to evaluate",
+        "event, or class_names=['no', 'yes'] to calibrant.evaluate",
         PROBS,
         ["no", "yes", "no", "yes"],
     ),
@@ -445,7 +445,8 @@ BAD_OUTCOMES = [
         ["1", "0", "1", "0"],
     ),
     case(
-        "targets: expected integers, got strings such as 'a'; pass class_names to evaluate, or map them to integers",
+        "targets: expected integers, got strings such as 'a'; pass class_names to calibrant.evaluate, "
+        "or map the targets to integers",
         PROBS,
         ["a", "b", "c", "a"],
     ),
@@ -538,7 +539,7 @@ BAD_CLASSES = [
     ),
     case(
         "targets: expected 1 label, one for each row (or one-hot rows of 4), got shape (4,); probs look like "
-        "one row of many classes: for one event pass probs.reshape(-1)",
+        "one prediction for many classes: if they are many predictions of one event, pass probs.reshape(-1)",
         [PROBS],
         TARGETS,
     ),
