@@ -405,7 +405,7 @@ FUNCTIONS = {
 OTHERS = re.compile(
     r"use ClasswiseCalibrationError\(num_classes, notion='multilabel'\)"
     r"|pass them to calibrant\.evaluate with notion='multilabel'"
-    r"|(class_names(=\[[^]]*\])?) to evaluate"
+    r"|(class_names(=\[[^]]*\])?) to calibrant\.evaluate"
 )
 
 
