@@ -503,6 +503,26 @@ def answered(number: Any, value: Any, confidence: Any = 0.5, **more: Any) -> dic
     return {"id": number, "epoch": 1, "scores": {"s": score}, "metadata": {}, **more}
 
 
+def test_logs_of_inspect_without_probabilities_are_compared_by_results(tmp_path):
+    """Epochs are attempts at a question, and the mean over them counts."""
+    paths, means = [], {}
+    for name, step in (("a", 3), ("b", 2)):
+        right = [[(number + epoch) % step > 0 for epoch in range(2)] for number in range(30)]
+        samples = [
+            {"id": number, "epoch": epoch + 1, "scores": {"s": {"value": "CI"[not is_right], "answer": "x"}}}
+            for number, epochs in enumerate(right)
+            for epoch, is_right in enumerate(epochs)
+        ]
+        paths.append(zipped(tmp_path / f"{name}.eval", members_of(samples, eval={"task": "t", "model": name})))
+        means[name] = np.array(right, float)
+    status, out, err = run("compare", *paths, "--json", "-")
+    assert status == 0, err
+    assert "the logs contain no probabilities, so the models are compared by their results" in err
+    found, expected = json.loads(out), calibrant.compare_results(means).to_dict()
+    assert found["attempts"] == [2, 2]
+    assert found["pairs"] == expected["pairs"]
+
+
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_samples_in_the_order_of_their_epochs_and_ids(tmp_path, compression):
     values = {"C": 1, "I": 0, "N": 0, True: 1, 0.0: 0}
