@@ -21,7 +21,7 @@ from calibrant.recalibration import CalibrationMap
 from calibrant.recalibration.families import FAMILIES, names_of
 from calibrant.results.envelope import digest_of
 from calibrant.statistics.folds import DealtRows
-from calibrant.statistics.mixture import Mixture, eliminated
+from calibrant.statistics.mixture import ClassMixture, eliminated
 
 SCORES = np.linspace(0.001, 0.999, 999)
 
@@ -57,8 +57,8 @@ def likelihood(p: np.ndarray, rate: float, trained: float) -> float:
     return float(np.sum(np.log(rate * p / trained + (1 - rate) * (1 - p) / (1 - trained))))
 
 
-def mixture_of(densities: np.ndarray, weights: np.ndarray) -> Mixture:
-    return Mixture(densities, DealtRows.of(weights, np.ones(len(weights)), None))
+def mixture_of(densities: np.ndarray, weights: np.ndarray) -> ClassMixture:
+    return ClassMixture(densities, DealtRows.of(weights, np.ones(len(weights)), None))
 
 
 # ---------------------------------------------------------------- known shares

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibrant.recalibration.prior_result import PriorCheck
 from calibrant.runtime.arrays import Float64s
 from calibrant.statistics.folds import DealtRows
-from calibrant.statistics.mixture import Mixture, eliminated, means, products
+from calibrant.statistics.mixture import ClassMixture, eliminated, means, products
 
 _MOST_CELLS: Final = 10  # of the scores of one event
 _OF_CLASS: Final = 2  # cells of each predicted class
@@ -44,7 +44,7 @@ class Shares(NamedTuple):
         return np.array([1 - self.values[0], self.values[0]] if self.of_event else self.values)
 
 
-class Rows(NamedTuple):
+class ReadScores(NamedTuple):
     """The probabilities of all columns, (M, K), the weights and clusters of these rows, and the number of scores.
 
     ``flag`` is a caution about the weights, or nothing.
@@ -66,7 +66,7 @@ class Rows(NamedTuple):
 
 
 def check_of_reference(
-    rows: Rows, reference: Rows, trained: Shares, mixture: Mixture, level: float
+    rows: ReadScores, reference: ReadScores, trained: Shares, mixture: ClassMixture, level: float
 ) -> tuple[PriorCheck | None, str]:
     """Return the check against reference scores, or None and the reason."""
     from scipy.special import chdtrc
@@ -111,13 +111,13 @@ def check_of_reference(
     return found, ""
 
 
-def _covariance(influences: Float64s, rows: Rows) -> Float64s:
+def _covariance(influences: Float64s, rows: ReadScores) -> Float64s:
     """Return the covariance of the means of influences, (M, B), over independent rows."""
     squares = rows.masses * rows.dealt.units / rows.dealt.total
     return products(influences - means(influences, rows.masses), squares)
 
 
-def check_at_end(mixture: Mixture, level: float) -> PriorCheck | None:
+def check_at_end(mixture: ClassMixture, level: float) -> PriorCheck | None:
     """Return whether scores lie beyond those of any shares, for estimates of 0; None without one.
 
     Where the share of a class is 0, the mean of its density ratio has the expectation 1. A smaller mean than chance
@@ -135,7 +135,9 @@ def check_at_end(mixture: Mixture, level: float) -> PriorCheck | None:
     return PriorCheck(kind="end", statistic=deviate, df=None, p_value=min(1.0, p_value * len(ends)), level=level)
 
 
-def _cells(rows: Rows, reference: Rows, trained: Shares) -> tuple[NDArray[np.intp], NDArray[np.intp], list[str]]:
+def _cells(
+    rows: ReadScores, reference: ReadScores, trained: Shares
+) -> tuple[NDArray[np.intp], NDArray[np.intp], list[str]]:
     """Return the cell of each new and of each reference row, and the names of the cells.
 
     The cells of one event have equally many scores, of both samples together. Those of each predicted class are up to

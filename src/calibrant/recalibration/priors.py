@@ -19,7 +19,7 @@ from calibrant.measures.means.means import counted_rows
 from calibrant.recalibration.events import fitted_to, map_event
 from calibrant.recalibration.maps import CalibrationMap, Fitted
 from calibrant.recalibration.pieces import probabilities
-from calibrant.recalibration.prior_check import Rows, Shares, check_at_end, check_of_reference
+from calibrant.recalibration.prior_check import ReadScores, Shares, check_at_end, check_of_reference
 from calibrant.recalibration.prior_result import PriorEstimate, PriorShift
 from calibrant.recalibration.softmax import log_softmax
 from calibrant.runtime.arrays import ArrayLike, Float64s
@@ -27,7 +27,7 @@ from calibrant.runtime.progress import counted
 from calibrant.sketch import CalibrationSketch
 from calibrant.statistics.design import CLUSTERS, rare
 from calibrant.statistics.folds import DealtRows
-from calibrant.statistics.mixture import Mixture
+from calibrant.statistics.mixture import ClassMixture
 from calibrant.statistics.resampling import check_level
 from calibrant.table import ReliabilityTable
 from calibrant.table.cluster_labels import as_clusters
@@ -267,7 +267,7 @@ def _rows(
     weights: Any = None,
     weights_are: WeightsAre | None = None,
     clusters: Any = None,
-) -> Rows:
+) -> ReadScores:
     """Return valid rows in an order that their numbers alone decide; without clusters, equal rows are pooled."""
     array = as_numbers(argument, as_values(argument, probs))
     x = np.asarray(array, np.float64)
@@ -304,7 +304,7 @@ def _rows(
     elif whole:
         x, w = x[differ], np.add.reduceat(w, np.flatnonzero(differ))
     dealt = DealtRows.of(w, np.ones(len(w)) if whole else w, numbers)
-    return Rows(_columns(x, trained, logits=logits), dealt, len(held), flag)
+    return ReadScores(_columns(x, trained, logits=logits), dealt, len(held), flag)
 
 
 def _columns(x: Float64s, trained: Shares, *, logits: bool) -> Float64s:
@@ -314,7 +314,7 @@ def _columns(x: Float64s, trained: Shares, *, logits: bool) -> Float64s:
     return np.exp(log_softmax(x)) if logits else x
 
 
-def _reference(reference: Any, trained: Shares, *, logits: bool) -> Rows:
+def _reference(reference: Any, trained: Shares, *, logits: bool) -> ReadScores:
     """Return the rows of reference scores: of arrays, or the cells of a sketch or a table of one event."""
     if not isinstance(reference, (CalibrationSketch, ReliabilityTable)):
         return _rows("reference", reference, trained, logits=logits)
@@ -326,15 +326,15 @@ def _reference(reference: Any, trained: Shares, *, logits: bool) -> Rows:
     table = reference.table if isinstance(reference, CalibrationSketch) else reference
     counts = table.counts.astype(np.float64)
     dealt = DealtRows.of(counts, table.own_weights.sum(axis=0) / counts, None)
-    return Rows(_columns(table.scores.astype(np.float64), trained, logits=False), dealt, table.n)
+    return ReadScores(_columns(table.scores.astype(np.float64), trained, logits=False), dealt, table.n)
 
 
-def _estimated(trained: Shares, rows: Rows, reference: Rows | None, level: float) -> PriorShift:
+def _estimated(trained: Shares, rows: ReadScores, reference: ReadScores | None, level: float) -> PriorShift:
     """Return the correction to the shares under which the scores are most likely."""
     if len(trained.values) > MOST_CLASSES:
         got, remedy = f"{len(trained.values):,}", "pass prior, if the shares are known"
         raise InputError("trained_prior", f"up to {MOST_CLASSES} classes", got, remedy)
-    mixture = Mixture(rows.probs / trained.columns, rows.dealt)
+    mixture = ClassMixture(rows.probs / trained.columns, rows.dealt)
     if not mixture.is_determined:
         remedy = "pass scores that differ" if trained.of_event else "merge classes with proportional probabilities"
         remedy = f"{remedy}, or pass prior, if the shares are known"
@@ -374,7 +374,7 @@ def _estimated(trained: Shares, rows: Rows, reference: Rows | None, level: float
     )
 
 
-def _flags(mixture: Mixture, estimate: PriorEstimate, new: Shares) -> Iterator[str]:
+def _flags(mixture: ClassMixture, estimate: PriorEstimate, new: Shares) -> Iterator[str]:
     """Yield the cautions: about shares that are estimated as 0 or 1, and about few clusters."""
     names = new.names or tuple(map(str, range(len(new.values))))
     empty = [name for name, value in zip(names, estimate.value, strict=False) if value in (0, 1)]
@@ -393,7 +393,7 @@ def _flags(mixture: Mixture, estimate: PriorEstimate, new: Shares) -> Iterator[s
         yield rare(float(f"{least:.2g}"), unit=CLUSTERS)
 
 
-def _fitted(rows: Rows, trained: Shares) -> Fitted:
+def _fitted(rows: ReadScores, trained: Shares) -> Fitted:
     """Return what a map was fitted to: the scores of the event, or the largest probability of each row."""
     scores = rows.probs[:, 1] if trained.of_event else rows.probs.max(axis=1)
     distinct, place = np.unique(scores, return_inverse=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from calibrant.report.leaderboard import Standing
 
 
-class Ranked(Protocol):
+class RankedModels(Protocol):
     """Models in the order of a measure: a `Comparison` or a `ResultComparison`."""
 
     @property
@@ -54,7 +54,7 @@ _SHORT: Final = 11  # characters of a heading
 _BRIEFLY: Final = 3  # models that a headline names
 
 
-def leaderboard_blocks(comparison: Ranked, *, full: bool) -> list[Block]:
+def leaderboard_blocks(comparison: RankedModels, *, full: bool) -> list[Block]:
     """Return the leaderboard: each model's measure, its rank and its difference to the best; in brief with bars."""
     label, level = label_of(comparison), percent(comparison.level)
     best = (
@@ -99,7 +99,7 @@ _KNOWN: Final = ("brier", "nll", "accuracy", MEAN_CONFIDENCE.name, "ece")
 _SPARE: Final = {"accuracy": 1, MEAN_CONFIDENCE.name: 2}
 
 
-def label_of(comparison: Ranked) -> str:
+def label_of(comparison: RankedModels) -> str:
     """Return the label of the measure that decides the order."""
     return comparison.descriptions[comparison.sorted_by].label
 
@@ -107,12 +107,12 @@ def label_of(comparison: Ranked) -> str:
 # ---------------------------------------------------------------- in words
 
 
-def conclusion(comparison: Ranked) -> str:
+def conclusion(comparison: RankedModels) -> str:
     """Return which models show evidence of miscalibration, and then which may be the best, in a few words."""
     return "; ".join(filter(None, (_calibration_in_brief(comparison), _best(comparison))))
 
 
-def _best(comparison: Ranked) -> str:
+def _best(comparison: RankedModels) -> str:
     best = [each.name for each in comparison.leaderboard if each.among_best]
     label, number = label_of(comparison), len(comparison.leaderboard)
     if len(best) == 1:
@@ -123,7 +123,7 @@ def _best(comparison: Ranked) -> str:
     return f"{len(best)} of {number} models may have the best {label}"
 
 
-def _calibration_in_brief(comparison: Ranked) -> str:
+def _calibration_in_brief(comparison: RankedModels) -> str:
     tested = [each for each in comparison.leaderboard if not math.isnan(each.p_value)]
     found = [each.name for each in tested if each.miscalibrated]
     others = [each.name for each in tested if not each.miscalibrated]
@@ -140,7 +140,7 @@ def _calibration_in_brief(comparison: Ranked) -> str:
     return f"{_names(comparison, others)} {shows} no evidence of miscalibration"
 
 
-def ranking(comparison: Ranked) -> list[str]:
+def ranking(comparison: RankedModels) -> list[str]:
     """Return which models may be the best, and how many are worse."""
     standings, label = comparison.leaderboard, label_of(comparison)
     best = [each.name for each in standings if each.among_best]
@@ -165,7 +165,7 @@ def ranking(comparison: Ranked) -> list[str]:
     ]
 
 
-def calibration(comparison: Ranked, *, with_p: bool) -> list[str]:
+def calibration(comparison: RankedModels, *, with_p: bool) -> list[str]:
     """Return which models show no evidence of miscalibration, and which ones do; with the p-values of few models."""
     names, alpha = distinct(comparison.names), alpha_of(comparison.level)
     p_values = {name: comparison.tests[name].p_value for name in comparison.names if name in comparison.tests}
@@ -194,7 +194,7 @@ def calibration(comparison: Ranked, *, with_p: bool) -> list[str]:
     return sentences
 
 
-def impossible(comparison: Ranked) -> list[str]:
+def impossible(comparison: RankedModels) -> list[str]:
     """Return how many outcomes the scores of each model exclude, of many models the first: one sentence, or none."""
     parts = []
     for each in comparison.leaderboard:
@@ -208,7 +208,7 @@ def impossible(comparison: Ranked) -> list[str]:
     return [f"Caution: {found} The log loss is then infinite."]
 
 
-def _names(comparison: Ranked, names: Iterable[str]) -> str:
+def _names(comparison: RankedModels, names: Iterable[str]) -> str:
     """Return the names of models, of many the first."""
     return named([distinct(comparison.names)[name] for name in names], _NAMED)
 
@@ -216,7 +216,7 @@ def _names(comparison: Ranked, names: Iterable[str]) -> str:
 # ---------------------------------------------------------------- the table
 
 
-def _value_of_rank(comparison: Ranked, *, full: bool) -> list[Column]:
+def _value_of_rank(comparison: RankedModels, *, full: bool) -> list[Column]:
     """Return the columns of the measure that ranks the models; in brief the bars replace its interval."""
     key = comparison.sorted_by
     parts = [each[key] for each in comparison.leaderboard]
@@ -226,7 +226,7 @@ def _value_of_rank(comparison: Ranked, *, full: bool) -> list[Column]:
     return [value, *([Column(f"{percent(comparison.level)} CI", list(map(_ends, parts)), ends)] * full)]
 
 
-def _ranks(comparison: Ranked) -> list[Column]:
+def _ranks(comparison: RankedModels) -> list[Column]:
     """Return the columns of the ranks."""
     standings = comparison.leaderboard
     ends = {"rank_low": [each.rank_low for each in standings], "rank_high": [each.rank_high for each in standings]}
@@ -238,7 +238,7 @@ def _ranks(comparison: Ranked) -> list[Column]:
     ]
 
 
-def _differences(comparison: Ranked) -> list[Column]:
+def _differences(comparison: RankedModels) -> list[Column]:
     """Return the columns of the difference to the best model."""
     standings, level = comparison.leaderboard, percent(comparison.level)
     parts = [each.difference for each in standings]
@@ -329,7 +329,7 @@ def _bars(differences: Sequence[Estimate]) -> list[Bar]:
     ]
 
 
-def picture(comparison: Ranked) -> Figure | None:
+def picture(comparison: RankedModels) -> Figure | None:
     """Return the picture of the values with their own intervals; None without a value."""
     level, key, tips = percent(comparison.level), comparison.sorted_by, []
     for each in comparison.leaderboard:

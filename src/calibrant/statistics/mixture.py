@@ -33,7 +33,7 @@ _MOST: Final = 1e300  # of a likelihood that falls to 0
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class ClassMixture:
     """The densities of N rows by K distributions, (N, K), and the weights and the clusters of the rows."""
 
     densities: Float64s
