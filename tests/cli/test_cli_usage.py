@@ -848,7 +848,7 @@ QUOTED = {
     "is a file: if the shell expanded a pattern": "report plain.csv --probs p_y",
     "is not a condition; put the condition in quotes": "report games.csv --fail-if ece",
     "is not a condition; write a condition such as": "report games.csv --fail-if 'any(ece > 0.1)'",
-    "there are no groups": "report plain.csv --score p --outcome won --fail-if 'groups.any(n > 9)'",
+    "the data have no groups": "report plain.csv --score p --outcome won --fail-if 'groups.any(n > 9)'",
     "to require evidence": "report plain.csv --score p --outcome won --fail-if 'ece > 0.001'",
     "there is no measure": "report games.csv --fail-if 'eces > 0.1'",
     "exclude each other": "report games.csv --logits --percent",

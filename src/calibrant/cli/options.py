@@ -731,6 +731,26 @@ def problems_of_results(ctx: click.Context, options: CommandOptions) -> Iterator
             return
 
 
+def _of_columns(options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of models that are columns of one file."""
+    if len(set(options.models)) < max(len(options.models), 2):
+        yield "--scores", f"{quoted(options.scores or '')}; name two models or more, each once, such as old,new"
+    for_files = {
+        "--score": options.score,
+        "--probs": options.probs,
+        "--targets": options.targets_file,
+        "--on": () if options.sparse else options.on,
+        "--baseline": options.baseline,
+        "--paired": options.paired,
+        "--independent": options.paired is False,
+    }
+    for option in _given(for_files)[:1]:
+        problem = f"--scores names models in one file, but {option} is for separate files; pass only one of the two"
+        yield problem + ", and name the baseline first in --scores" * (option == "--baseline")
+    if options.own_outcomes is not None:
+        yield "--scores is for models with the same outcomes; leave --own-outcomes out"
+
+
 def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``compare``."""
     yield from _of_both(ctx, options)
@@ -741,22 +761,7 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
             yield "--correct compares models by question; name the column of the question with --on"
         return
     if options.scores is not None:
-        if len(set(options.models)) < max(len(options.models), 2):
-            yield "--scores", f"{quoted(options.scores)}; name two models or more, each once, such as old,new"
-        for_files = {
-            "--score": options.score,
-            "--probs": options.probs,
-            "--targets": options.targets_file,
-            "--on": () if options.sparse else options.on,
-            "--baseline": options.baseline,
-            "--paired": options.paired,
-            "--independent": options.paired is False,
-        }
-        for option in _given(for_files)[:1]:
-            problem = f"--scores names models in one file, but {option} is for separate files; pass only one of the two"
-            yield problem + ", and name the baseline first in --scores" * (option == "--baseline")
-        if options.own_outcomes is not None:
-            yield "--scores is for models with the same outcomes; leave --own-outcomes out"
+        yield from _of_columns(options)
     elif not options.baseline and len(options.files) == 1 and not _may_be_several(options.files[0]) and not options.by:
         yield single_file(options)
     if options.is_long and not options.on:

@@ -485,14 +485,15 @@ def _groups_of_pair(place: int, comparison: Comparison, *, full: bool) -> list[B
     order = worst(p_values, [part.value for part in parts])
     if not full and len(order) < len(groups):
         heading += f" (the {len(order)} of {len(groups):,} groups with the most evidence)"
-    number_of_tests = sum(len(comparison.pairs) for group in groups if not group.flag)
-    found = f"{sum(marked)} of {number_of_tests} comparisons"
-    shows = "show" if sum(marked) != 1 else "shows"
-    sentence = Sentence(
-        f"After Holm correction, {found} {shows} that one of the two models is better calibrated"
-        f"{' (marked)' * any(marked)}."
-    )
-    return [Heading(heading), sentence, table if full else table.of_rows(order)]
+    number = sum(len(comparison.pairs) for group in groups if not group.flag)
+    return [Heading(heading), _found_in_groups(sum(marked), number), table if full else table.of_rows(order)]
+
+
+def _found_in_groups(found: int, number: int) -> Sentence:
+    """Return how many of the comparisons in groups show a difference in calibration."""
+    shows = "show" if found != 1 else "shows"
+    how = f"{found} of {number} comparisons {shows} that one of the two models is better calibrated"
+    return Sentence(f"After Holm correction, {how}{' (marked)' * bool(found)}.")
 
 
 def _shown_pairs(comparison: Comparison) -> list[int]:
