@@ -698,7 +698,7 @@ def test_no_map_is_said_to_be_clearly_better_only_where_none_is() -> None:
             least = min(mean for mean, _ in fix.losses.values())
             assert mean - least <= 1.96 * fix.losses["identity"][1] + 1e-12
     assert said > 0
-    assert "as asked" in str(fix_of(*sample(200, 0), method="identity"))
+    assert "as requested" in str(fix_of(*sample(200, 0), method="identity"))
 
 
 def test_a_constant_has_every_form_and_says_that_the_order_is_lost() -> None:
