@@ -203,7 +203,9 @@ def test_a_physician_with_a_risk_score() -> None:
         (f"{rest} --cluster patient", 0),
         (f"{rest} --cluster patient --by ward --gate --json report.json", 3),
     ]
-    assert f"type: {screens[1].line}; (2) if 'ICU' in column 'ward' is the event" in " ".join(screens[0].message.split())
+    assert f"type: {screens[1].line}; (2) if 'ICU' in column 'ward' is the event" in " ".join(
+        screens[0].message.split()
+    )
     rest_of_rows = np.arange(600) != 7
     assert ece_in(Path("report.json")) == pytest.approx(naive_ece(risks[rest_of_rows], died[rest_of_rows]), abs=1e-9)
 

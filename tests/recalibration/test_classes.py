@@ -278,7 +278,9 @@ def test_auto_shrinks_its_map_by_the_evidence() -> None:
         shrinkages.append(fix.shrinkage)
         whole = fix_of(p, y, method=best).map.form
         np.testing.assert_allclose(fix.map.form.factors, whole.shrunk(fix.shrinkage).factors)
-        said = f"Its log-probabilities are shrunk by {fix.shrinkage:.0%} towards no change.".replace("%", " %")
+        said = (
+            f"The log-probabilities of the map are shrunk by {100 * fix.shrinkage:.0f} % towards the unchanged scores."
+        )
         assert (said in " ".join(str(fix).split())) == (fix.shrinkage >= 0.05)
         assert fix.to_dict()["shrinkage"] == fix.shrinkage
     assert 1 < len(shrinkages) < 6
