@@ -66,6 +66,11 @@ results = {
     "recalibrate, classes": calibrant.recalibrate(probs, classes),
     "prior": calibrant.prior_shift(p, trained_prior=0.3, clusters=clusters),
     "prior, classes": calibrant.prior_shift(probs, trained_prior=[0.25] * 4, weights=weights[:1_000], reference=probs),
+    "prior, weights": calibrant.prior_shift(p, trained_prior=0.3, weights=weights),
+    "results": calibrant.compare_results({"a": y[:400], "b": y[400:800], "c": p[:400]}, clusters=clusters[:400]),
+    "sparse": calibrant.compare(
+        {"a": np.where(weights > 1.4, np.nan, p), "b": np.where(weights < 0.8, np.nan, other)}, y, sparse=True
+    ),
     "threshold": calibrant.certify_threshold(p, y, max_risk=0.2),
     "threshold, clusters": calibrant.certify_threshold(p, y, max_risk=0.2, clusters=clusters),
     "threshold, betting": calibrant.certify_threshold(p, y, max_risk=0.2, clusters=clusters, method="betting"),

@@ -273,6 +273,8 @@ def test_sampling_weights_have_no_scale_and_equal_ones_change_nothing() -> None:
     for name in ("value", "low", "high"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9)
         assert getattr(plain, name) == pytest.approx(getattr(equal, name), rel=1e-9)
+    assert one.value == pytest.approx(other.value, rel=1e-13)  # the maximum is reached to rounding, not to its root
+    assert plain.value == pytest.approx(equal.value, rel=1e-13)
     assert one.high[0] - one.low[0] > plain.high[0] - plain.low[0]
 
 

@@ -26,6 +26,7 @@ from calibrant.statistics.resampling import t_quantile
 _CLOSE: Final = 1e-11  # of the conditions of a maximum
 _STEPS: Final = 200
 _HALVINGS: Final = 60
+_FLAT: Final = 1e-13  # of a mean log-likelihood: one more step then reaches the maximum to rounding
 _ASCENT: Final = 1e-4  # share of the rise that the slope promises
 _DETERMINED: Final = 1e-12  # curvature of a direction, relative to the largest
 _END: Final = 1e-9  # of the ends of intervals
@@ -57,6 +58,9 @@ class ClassMixture:
                 break
             step = _bounded(products(ratios, self.masses), 2 * gradient - 1) - at
             rise, part = float(np.sum(rest * step)), 1.0
+            if rise <= _FLAT:  # the likelihood no longer tells which point is higher, but the step still does
+                at = at + step
+                break
             for _ in range(_HALVINGS):
                 moved = at + part * step
                 reached = self.mean_log(moved) - float(moved.sum())
@@ -166,8 +170,19 @@ def eliminated(symmetric: Float64s, least: float, right: Float64s | None = None)
 
 
 def _bounded(curvature: Float64s, linear: Float64s) -> Float64s:
-    """Return the maximum of linear x - x curvature x / 2 under x >= 0."""
+    """Return the maximum of linear x - x curvature x / 2 under x >= 0.
+
+    A library finds which entries are above 0. Their values follow from ordered sums, with the same bits everywhere.
+    """
     from scipy.optimize import nnls
 
     rows, values = eliminated(curvature, _DETERMINED, linear)
-    return np.asarray(nnls(rows, values[:, 0])[0])
+    found = np.asarray(nnls(rows, values[:, 0])[0])
+    free = found > 0
+    number = int(free.sum())
+    right = np.column_stack([np.eye(number), linear[free]])
+    _, halves = eliminated(curvature[np.ix_(free, free)], _DETERMINED, right)
+    solved = np.einsum("rk,r->k", halves[:, :number], halves[:, number])
+    if len(halves) == number and np.all(solved > 0):
+        found[free] = solved
+    return found

@@ -23,7 +23,7 @@ from calibrant.statistics.buckets import degrees_of_freedom
 from calibrant.statistics.simultaneous import Spread
 
 _DETERMINED: Final = 1e-9  # of 1: a cluster with a larger share of a difference has no residual for it
-_DIGITS: Final = 12  # significant: processors may differ in the digits after them
+_DIGITS: Final = 10  # significant: processors differ far after them, so that hardly any number is rounded in two ways
 _RIDGE: Final = 1e-9  # of the largest variance, so that the rounded covariance has a root
 _CORRELATION: Final = 0.2  # of the questions of a cluster, for degrees of freedom
 
@@ -100,7 +100,7 @@ def two_way(results: Float64s, clusters: NDArray[np.intp] | None = None, *, shar
     covariance += np.eye(len(effects)) * (_RIDGE * np.diagonal(covariance).max())
     errors = np.where(freedom.unknown, np.inf, np.sqrt(squares))
     return TwoWay(
-        means=_rounded(effects + levels.mean()),
+        means=_rounded(effects + levels.mean(), _DIGITS + 2),
         variances=_rounded(np.einsum("ci,ci->i", own, own)),
         df=degrees_of_freedom(sizes, _CORRELATION)[0] if len(sizes) > 1 else 0.0,
         spread=Spread(_rounded(errors), _rounded(covariance), freedom.df),
@@ -135,9 +135,9 @@ def _small(number: int) -> float:
     return math.sqrt(number / max(number - 1, 1))
 
 
-def _rounded(values: Float64s) -> Float64s:
+def _rounded(values: Float64s, significant: int = _DIGITS) -> Float64s:
     """Return numbers to the digits that all processors share."""
-    digits = [float(f"{value:.{_DIGITS}g}") for value in values.ravel().tolist()]
+    digits = [float(f"{value:.{significant}g}") for value in values.ravel().tolist()]
     rounded: Float64s = np.array(digits, np.float64).reshape(values.shape)
     return rounded
 
