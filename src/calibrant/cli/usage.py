@@ -133,20 +133,21 @@ class Command(click.Command):
     def __init__(self, *args: Any, **declared: Any) -> None:
         super().__init__(*args, **declared)
         number = sum(isinstance(param, click.Option) for param in self.params)
+        self._is_long = number >= _MANY
         self._help_all = click.Option(
             ["--help-all"],
             is_flag=True,
             is_eager=True,
             expose_value=False,
+            hidden=not self._is_long,  # the help of a short command is complete
             callback=_show_all,
             help=f"Show all {number} options and exit.",
         )
-        self._is_long = number >= _MANY
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, with the options that show help."""
         params = super().get_params(ctx)
-        return [*params[:-1], self._help_all, *params[-1:]] if self._is_long else params
+        return [*params[:-1], self._help_all, *params[-1:]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, with the options of a file as the defaults; errors of single options wait in ``ctx.meta``."""
