@@ -284,6 +284,14 @@ def test_files_that_can_be_written_are_written_if_others_cannot() -> None:
 # ---------------------------------------------------------------- pictures
 
 
+@pytest.mark.parametrize(("profile", "curve"), [("standard", None), ("clinical", "loess"), ("all", "loess")])
+def test_the_picture_has_the_curve_of_the_page(profile: str, curve: str | None) -> None:
+    assert run(*REPORT, "--profile", profile, "--svg", "a.svg", "--html", "a.html")[0] == 0
+    svg, page = (Path(f"a.{kind}").read_text() for kind in ("svg", "html"))
+    assert re.findall(r"<!-- Observed frequency, (\w+) -->", svg) == ([] if curve is None else [curve])
+    assert re.findall(r'class="r-(\w+)" checked', page) == [curve or "bins"]
+
+
 @pytest.mark.parametrize("arguments", [REPORT, COMPARE, ("report", "classes.npz", "--notion", "classwise", *FAST)])
 @pytest.mark.slow
 def test_pictures_are_complete_and_the_same_each_time(arguments: tuple[str, ...]) -> None:

@@ -451,7 +451,8 @@ def _text(document: Document, *, title: str, used: str = "") -> str:
 def _picture(result: Result | Monitor, kind: str, dpi: int) -> bytes:
     """Return the picture: of a report its diagram, the worst classes, or the forest of marginal subgroups.
 
-    Of models it is their diagrams, or a leaderboard.
+    In a profile with the loess curve, this curve is the diagram, as on the page. Of models it is their diagrams, or a
+    leaderboard.
     """
     from calibrant import plot
     from calibrant.plot import canvas
@@ -471,6 +472,8 @@ def _picture(result: Result | Monitor, kind: str, dpi: int) -> bytes:
             axes = plot.groups(result, measure=next(iter(result.forests), "ece"))
         elif isinstance(result, Report) and result.diagram is None:
             axes = plot.classwise(result)[0]
+        elif isinstance(result, Report) and "loess" in result.curves:
+            axes = plot.calibration_curve(result, kind="loess")
         else:
             axes = cast("Report", result).plot()
         axes.figure.savefig(picture, format=kind, dpi=dpi, metadata=_METADATA[kind])
