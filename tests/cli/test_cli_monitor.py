@@ -267,6 +267,30 @@ def test_settings_belong_to_the_state() -> None:
     assert (status, "was started without --tolerance" in err) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--score q --outcome y", "is read with the score 'q', but earlier slices have 'p'; name the same column with"),
+        ("--score p --outcome z", "is read with the event 'z = 1', but earlier slices have 'y = 1'; name the same event"),
+        ("--score p --outcome word --labels no,yes", "is read with the event 'word = yes', but earlier slices have"),
+    ],
+)
+def test_a_slice_with_another_score_or_event_is_refused(options: str, said: str) -> None:
+    frame = week(1).assign(q=0.5, z=0)
+    frame.assign(word=frame["y"].map({0: "no", 1: "yes"})).to_csv("more.csv", index=False)
+    assert watch("week0.csv", *COLUMNS)[0] == 0
+    before = Path("state.json").read_bytes()
+    status, _, err = watch("more.csv", *options.split())
+    assert (status, said in " ".join(err.split())) == (1, True), err
+    assert Path("state.json").read_bytes() == before
+    assert run("report", "more.csv", *COLUMNS, "--sketch", "more.cal", "--quiet")[0] == 0
+    assert watch("more.cal")[0] == 0  # a sketch does not name its columns
+    week(2).assign(p=100 * week(2)["p"]).to_csv("percent.csv", index=False)
+    status, out, err = watch("percent.csv", *COLUMNS, "--percent")
+    assert (status, "3 slices, 1,500 rows (event: y = 1)" in out) == (0, True), err
+    assert "(event: y = 1)" in watch()[1]  # the state names it
+
+
 def test_the_promise_of_a_threshold_is_watched() -> None:
     run("threshold", "week0.csv", *COLUMNS, "--max-risk", "0.4", "--json", "threshold.json")
     for number in range(3):

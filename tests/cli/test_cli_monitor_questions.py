@@ -78,6 +78,7 @@ def test_one_question_is_watched_with_its_threshold() -> None:
     own, question = calibrant.Monitor(), calibrant.read_decisions("week2.jsonl")["urgent"]
     own.watch_threshold(json.loads(Path("threshold.json").read_text(encoding="utf-8")))
     own.update(question.probs, question.targets, label="week2")
+    own.read_from = {"event": "urgent"}
     assert calibrant.Monitor.from_json("state.json").to_json() == own.to_json()
     assert len(own.to_dict()["promises"]) == 2  # yes and no
     status, _, err = run("monitor", "state.json", "week3.jsonl")

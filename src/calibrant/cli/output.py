@@ -77,7 +77,7 @@ def write(result: Result, predictions: FileRead, options: CommandOptions) -> Non
     """
     from calibrant.report.report import Report
 
-    event = _event(result, predictions, options)
+    event = event_of(result, predictions, options)
     sources = _sources(predictions, options, event)
     if isinstance(result, Report):
         sources |= _pooled(predictions, options)
@@ -168,7 +168,7 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     from calibrant.files.loaded import FileDecisions
     from calibrant.render.blocks import Source
 
-    event = None if predictions is None else _event(watch, predictions, options)
+    event = watch.read_from.get("event")
     source = Source(event=event or "", window=(options.since_onset_path or "") if watch.drift is not None else "")
     summary = watch.to_dict() | ({} if event is None else {"source": {"event": event}})
     contents: dict[str, Callable[[], bytes]] = {
@@ -305,7 +305,7 @@ def _write_files(contents: Mapping[str, Callable[[], bytes]], options: CommandOp
     return failures
 
 
-def _event(result: Result | Monitor, predictions: FileRead, options: CommandOptions) -> str | None:
+def event_of(result: Result | Monitor, predictions: FileRead, options: CommandOptions) -> str | None:
     """Return the evaluated event by its column and its label, such as "churned = 1"; None if no column holds it."""
     column = predictions.sources.get("targets", options.question)
     if column is None or getattr(result, "notion", None) != "positive" or getattr(result, "n_classes", None):

@@ -20,6 +20,7 @@ from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import FileError, nearest, quoted
 from calibrant.errors.wording import number
+from calibrant.files.column_options import without_unit
 from calibrant.files.column_values import number_in
 from calibrant.files.hints import first_values
 from calibrant.files.loaded import FileDecisions, FilePredictions, FileSketch
@@ -42,6 +43,12 @@ _PERIOD: Final = re.compile(r"(?P<year>\d{4})(-W(?P<week>\d\d)|-(?P<month>\d\d)(
 
 #: Whole numbers that are years.
 _YEARS: Final = range(1000, 3000)
+
+#: What all slices of a state have in common, and how to read a slice so.
+_SAME: Final = {
+    "score": "name the same column with --score or --probs, or rename the column",
+    "event": "name the same event with --outcome, --labels or --question",
+}
 
 #: The settings that only a new state takes.
 _SETTINGS: Final = ("alpha", "tolerance", "tolerance_odds", "max_weight")
@@ -129,6 +136,9 @@ def _updated(predictions: FilePredictions | FileSketch | FileDecisions, options:
             if options.time is not None:
                 _check_period(label, spans, options)
             watch.update(**arguments, label=label)
+    read_from = _read_from(watch, predictions, options)
+    _check_read_from(watch.read_from, read_from, predictions.paths[0])
+    watch.read_from = {**read_from, **watch.read_from}
     if seen and not options.quiet:
         console.say(f"{len(seen)} periods up to {seen[-1]} are in the state already and are not added again")
     return watch
@@ -158,6 +168,23 @@ def _check_period(label: str, spans: Sequence[tuple[date, date, str]], options: 
         problem = f"has a slice {quoted(other)} with days of the period {quoted(label)}"
         remedy = "pass --every as for this slice, or begin a new state"
         raise FileError(options.state_path, problem, remedy)
+
+
+def _read_from(
+    watch: Monitor, predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions
+) -> dict[str, str]:
+    """Return the column of the score and the event that a slice was read from; nothing of a sketch."""
+    event = output.event_of(watch, predictions, options)
+    read = {"score": without_unit(predictions.sources.get("probs", "")), "event": event}
+    return {name: text for name, text in read.items() if text}
+
+
+def _check_read_from(before: Mapping[str, str], now: Mapping[str, str], path: str) -> None:
+    """Reject another score or event than that of earlier slices: the evidence would be about two models."""
+    for name, remedy in _SAME.items():
+        if name in before and before[name] != now.get(name, before[name]):
+            problem = f"is read with the {name} {quoted(now[name])}, but earlier slices have {quoted(before[name])}"
+            raise FileError(path, problem, f"{remedy}, or begin a new state")
 
 
 def _check_settings(watch: Monitor, given: Mapping[str, Any], options: CommandOptions) -> None:

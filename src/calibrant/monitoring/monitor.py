@@ -172,6 +172,8 @@ class Monitor(Shown):
         self._groups = None if groups is None else _empty_groups(_names(groups))
         self._blocks: list[window.Block] = []
         self._promises = [] if threshold is None else Promise.of(threshold)
+        #: What the command read slices from: the column of the "score", and the "event", such as "churned = 1".
+        self.read_from: Mapping[str, str] = {}
 
     # ------------------------------------------------------------ updates
 
@@ -746,6 +748,7 @@ class Monitor(Shown):
                 "n_classes": n_classes,
                 "most": self._most,
                 "questions": self._questions,
+                "read_from": dict(self.read_from),
             },
             "wealth": {"logs": state.pack(self._wealth.logs), "units": self._wealth.units},
             "frame": {"rows": state.pack(self._rows), "scores": state.pack(self._scores)},

@@ -56,6 +56,8 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
     questions, groups = settings["questions"], content["groups"]
     require(questions in ("", "declared", "open"), "questions of another kind")
     require(not questions or (slices and groups and (notion, n_classes) == ("positive", None)), "questions of no log")
+    read_from = settings.get("read_from", {})  # which states of earlier versions lack
+    require(all(isinstance(text, str) for text in read_from.values()), "no names of columns")
     rows, scores = (_array(frame[name], np.float64, (window.CELLS,), low=0.0) for name in ("rows", "scores"))
     require((scores <= _ROUNDED * rows).all(), "scores above 1")
     mixture = Mixture.start(len(TILTS))
@@ -66,6 +68,7 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
     require([block.first for block in blocks] == ends[:-1] and ends[-1] == len(slices), "blocks of other slices")
     return {
         "_questions": questions,
+        "read_from": read_from,
         "_settings": None if notion is None else (notion, n_classes),
         "_rows": rows,
         "_scores": scores,
