@@ -271,7 +271,10 @@ def test_settings_belong_to_the_state() -> None:
     ("options", "said"),
     [
         ("--score q --outcome y", "is read with the score 'q', but earlier slices have 'p'; name the same column with"),
-        ("--score p --outcome z", "is read with the event 'z = 1', but earlier slices have 'y = 1'; name the same event"),
+        (
+            "--score p --outcome z",
+            "is read with the event 'z = 1', but earlier slices have 'y = 1'; name the same",
+        ),
         ("--score p --outcome word --labels no,yes", "is read with the event 'word = yes', but earlier slices have"),
     ],
 )
