@@ -225,8 +225,8 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
     allowed = 100 * max(ALLOWED_IN_CLUSTERS.values())
     return paragraph(
         "The goal for the coverage is the confidence level minus two percentage points, minus three standard errors of "
-        "the simulation. With clusters, the largest shortfall of coverage during development (up to "
-        f"{allowed:.0f} percentage points) replaces the two percentage points. "
+        "the simulation. For settings with clusters, the goal is the confidence level minus the largest shortfall "
+        f"during development (up to {allowed:.0f} percentage points), minus three standard errors. "
         f"The coverage is below the goal in {len(failed)} settings. If the true coverage were always the confidence "
         f"level, about {by_chance(cells)} such settings would be expected. With 600 new data sets for each setting, "
         f"{count or 'none'} of the {len(failed)} settings {'is' if count == 1 else 'are'} below the goal again"
@@ -316,9 +316,9 @@ def models(cells: Sequence[Cell], tests: Sequence[Rejections]) -> str:
     )
     return paragraph(
         "For the difference between two models on the same rows, the lowest coverage of a 95 % interval is "
-        f"{min(cell.coverage for cell in held):.3f} ({len(held)} settings, {sum(cell.fails for cell in held)} below "
-        f"the goal). The test of a comparison rejects equal calibration for {both} of pairs of calibrated models, for "
-        f"{equal} of pairs of equally miscalibrated models, and for {100 * rejected['one calibrated']:.0f} % of pairs "
+        f"{min(cell.coverage for cell in held):.3f} (of {len(held)} settings, "
+        f"{sum(cell.fails for cell in held) or 'none'} below the goal). The test of a comparison "
+        f"rejects equal calibration for {both} of pairs of calibrated models, for {equal} of pairs of equally miscalibrated models, and for {100 * rejected['one calibrated']:.0f} % of pairs "
         "with one calibrated model."
     )
 
