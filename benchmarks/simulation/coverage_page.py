@@ -318,8 +318,8 @@ def models(cells: Sequence[Cell], tests: Sequence[Rejections]) -> str:
         "For the difference between two models on the same rows, the lowest coverage of a 95 % interval is "
         f"{min(cell.coverage for cell in held):.3f} (of {len(held)} settings, "
         f"{sum(cell.fails for cell in held) or 'none'} below the goal). The test of a comparison "
-        f"rejects equal calibration for {both} of pairs of calibrated models, for {equal} of pairs of equally miscalibrated models, and for {100 * rejected['one calibrated']:.0f} % of pairs "
-        "with one calibrated model."
+        f"rejects equal calibration for {both} of pairs of calibrated models, for {equal} of pairs of equally "
+        f"miscalibrated models, and for {100 * rejected['one calibrated']:.0f} % of pairs with one calibrated model."
     )
 
 
