@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+import calibrant
 from calibrant.cli import main
 from calibrant.errors import FileError
 from calibrant.files.column_kinds import Candidates
@@ -228,6 +230,30 @@ def test_odds_are_recognised_and_read(market):
         assert found["brier"] == pytest.approx(np.mean(1 - 2 * picked + (probs**2).sum(axis=1)))
     _, out, _ = run(*command)
     assert f"as {form} odds (mean overround 6.0 % in the first 300" in " ".join(out.split())
+
+
+def test_a_map_is_applied_to_odds(market, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path, form, probs, _ = market
+    named = ("--probs", "H,D,A", "--odds", form)
+    fit = ("--target", "FTR", "--labels", "H,D,A", "--method", "temperature", "--anyway", "--quiet")
+    assert run("recalibrate", path, *named, *fit, "--map", "m.json")[0] in (0, 3)
+    assert run("apply", "m.json", path, *named, "-o", "o.parquet", "--quiet")[0] == 0
+    mapped = pd.read_parquet("o.parquet").iloc[:, -3:]
+    np.testing.assert_allclose(mapped, calibrant.CalibrationMap.read("m.json")(probs), rtol=1e-12)
+    Path("bad.csv").write_text(Path(path).read_text() + "H,0.5,2,3\n")
+    calibrant.prior_shift(trained_prior=0.5, prior=0.1).map.to_json("one.json")
+    labels = np.eye(3, dtype=int)[np.arange(300) % 3]
+    calibrant.recalibrate(probs, labels, notion="multilabel", class_names=list("HDA")).map.to_json("many.json")
+    for args, status, said in (
+        (("apply", "m.json", path, "--probs", "H,D,A"), 1, "or --odds if they are betting odds"),
+        (("apply", "m.json", "bad.csv", *named), 1, "row 301, column 'H': expected"),
+        (("apply", "m.json", path, *named, "--logits"), 2, "--logits and --odds exclude each other"),
+        (("apply", "one.json", path, "--odds", form), 1, "--odds does not suit a map of one event"),
+        (("apply", "many.json", path, *named), 1, "--odds does not suit a map of several labels"),
+    ):
+        found, _, err = run(*args, "-o", "new.csv")
+        assert (found, said in " ".join(err.split()), Path("new.csv").exists()) == (status, True, False), err
 
 
 def test_odds_that_cannot_be_read(market, tmp_path):

@@ -706,9 +706,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     help="The name of the new column. For several classes, the prefix of the new names.",
 )
 @shared.logits
-@option("--percent", is_flag=True, help="Read the scores as percentages, such as 85 or '85%'.")
-@option("--decimal-comma", is_flag=True, help="Read a comma as the decimal point, such as in 0,85.")
-@shared.stored
+@shared.written
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.pass_context
 def apply(ctx: click.Context, /, encoding: str | None, sheet: str | None, **params: Any) -> None:
@@ -720,9 +718,10 @@ def apply(ctx: click.Context, /, encoding: str | None, sheet: str | None, **para
 
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
-    both = params["logits"] and params["percent"]
-    shared.check(ctx, ["--logits and --percent exclude each other; pass only one of them"] * both)
-    with _failing(ctx, CommandOptions(encoding=encoding, sheet=sheet)):
+    numbers = {name: params[name] for name in ("logits", "percent", "odds")}
+    options = CommandOptions(**numbers, encoding=encoding, sheet=sheet)
+    shared.check(ctx, shared.problems_of_numbers(options))
+    with _failing(ctx, options):
         from calibrant.cli import loading
 
         loading.apply(**params)

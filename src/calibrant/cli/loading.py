@@ -586,6 +586,7 @@ def apply(
     logits: bool,
     percent: bool,
     decimal_comma: bool,
+    odds: str | None,
     quiet: bool,
 ) -> None:
     """Write a file with the mapped scores, and say so; warn of a map without proof and of scores that have drifted."""
@@ -594,9 +595,12 @@ def apply(
 
     fitted = CalibrationMap.read(map_file)
     drift, number = None if fitted.fitted is None else Watch(fitted.fitted), fitted.n_classes
-    for option, given, wrong in (("--score", score, number is not None), ("--probs", probs, number is None)):
-        if given is not None and wrong:
-            problem = f"{option} does not suit a map of {'one event' if number is None else 'classes'}"
+    of = "one event" if number is None else "several labels" if fitted.kind == "labels" else "classes"
+    unsuited = {"--probs": number is None, "--score": number is not None, "--odds": of != "classes"}
+    given = {"--probs": probs, "--score": score, "--odds": odds}
+    for option, wrong in unsuited.items():
+        if wrong and given[option] is not None:
+            problem = f"{option} does not suit a map of {of}"
             raise FileError(map_file, problem, "leave it out, or use another map")
 
     def mapped(scores: Any) -> Any:
@@ -606,7 +610,7 @@ def apply(
         return values
 
     classes = None if number is None else ClassColumns(number, fitted.event.get("class_names"), probs)
-    written = {"comma": decimal_comma, "percent": percent}
+    written: dict[str, Any] = {"comma": decimal_comma, "percent": percent, "odds": odds}
     rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, **written)
     if not quiet:
         console.say(f"wrote {output} ({rows:,} rows)")

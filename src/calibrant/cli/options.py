@@ -307,7 +307,7 @@ stored = declared(
     ),
     option("--sheet", metavar="NAME", help="The sheet to read, if a workbook has several."),
 )
-numbers = declared(
+written = declared(
     option("--percent", is_flag=True, help="Read the probabilities as percentages, such as 85 or '85%'."),
     option("--decimal-comma", is_flag=True, help="Read a comma as the decimal point, such as in 0,85."),
     option(
@@ -319,13 +319,16 @@ numbers = declared(
             "that sum to 1."
         ),
     ),
+    stored,
+)
+numbers = declared(
     option(
         "--events",
         type=COLUMN,
         help="The column with the number of events, if a row counts several trials. Needs --trials.",
     ),
     option("--trials", type=COLUMN, help="The column with the number of trials. Needs --events."),
-    stored,
+    written,
 )
 one_event = option(
     "--notion",
@@ -818,10 +821,10 @@ def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
         yield "--by-values works only with --by; pass --by too"
     if options.labels and options.class_names:
         yield "--labels and --class-names both name the classes; pass only one of the two options"
-    yield from _of_numbers(options)
+    yield from problems_of_numbers(options)
 
 
-def _of_numbers(options: CommandOptions) -> Iterator[Problem]:
+def problems_of_numbers(options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options that say how numbers are written: as logits, per cents, odds or counts."""
     written = _given({"--logits": options.logits, "--percent": options.percent, "--odds": options.odds})
     if len(written) > 1:

@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from calibrant.files.column_values import Percents, ValueWords, check_per_cents,
 from calibrant.files.column_words import USUAL
 from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
+from calibrant.files.odds import probabilities
 from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
 from calibrant.files.roles import select_probs
 from calibrant.files.sources import table_of
@@ -62,6 +64,7 @@ def apply_to_file(
     name: str = "calibrated",
     comma: bool = False,
     percent: bool = False,
+    odds: str | None = None,
 ) -> int:
     """Write a file with columns of mapped scores after the others, and return its number of rows.
 
@@ -83,6 +86,8 @@ def apply_to_file(
         Whether decimals in text have a comma.
     percent : bool
         Whether the scores are percentages, numbers from 0 to 100 or texts such as ``85%``. New columns are not.
+    odds : {"decimal", "american"}, optional
+        The form of odds in place of probabilities of classes. New columns are probabilities.
 
     Raises
     ------
@@ -121,7 +126,11 @@ def apply_to_file(
                     else _numbers(table, column, read, rows)
                     for column, read in zip(columns, texts, strict=True)
                 ]
-                wider = [*batch.columns, *_mapped(table, columns, np.column_stack(scores), mapped, rows)]
+                values = np.column_stack(scores)
+                if odds is not None:
+                    places = partial(_row_after, table, rows)
+                    values = probabilities(values, odds, path, columns, places, "correct the cell")
+                wider = [*batch.columns, *_mapped(table, columns, values, mapped, rows)]
                 yield arrow.RecordBatch.from_arrays(wider, schema=_schema(batch.schema, header))
                 rows += batch.num_rows
             check_per_cents(path, columns, max((each.largest for each in percents.values()), default=0.0))
@@ -242,8 +251,14 @@ def _mapped(
             problem = f"columns {listed(columns)} have the sum {values[row].sum():.10g} in row {at:,}, not 1"
             raise FileError(table.path, problem, error.remedy) from None
         problem = f"column {quoted(columns[error.column or 0])} holds {number(bad)} in row {at:,}, not a score"
-        raise FileError(table.path, problem, _MISSING if np.isnan(bad) else _OUTSIDE) from None
+        or_odds = ", or --odds if they are betting odds" * (len(columns) > 1)
+        raise FileError(table.path, problem, _MISSING if np.isnan(bad) else _OUTSIDE + or_odds) from None
     return [arrow.array(column) for column in found.reshape(len(values), -1).T]
+
+
+def _row_after(table: FileTable, first: int, row: int) -> int:
+    """Return the data row of a row of a batch that begins at row ``first``."""
+    return table.row_of(first + row)
 
 
 def _percents_of(table: FileTable, column: str, *, comma: bool) -> Percents:

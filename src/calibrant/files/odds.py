@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +29,12 @@ def implied(odds: NDArray[Any], form: str) -> NDArray[np.float64]:
 
 
 def probabilities(
-    odds: NDArray[Any], form: str, path: str, names: tuple[str, ...], row_of: Callable[[int], int]
+    odds: NDArray[Any],
+    form: str,
+    path: str,
+    names: Sequence[str],
+    row_of: Callable[[int], int],
+    remedy: str = "correct the cell, or leave the row out with --where",
 ) -> NDArray[np.float64]:
     """Return the probabilities of the classes in each row: 1 / odds, divided by the sum of the row.
 
@@ -44,6 +49,6 @@ def probabilities(
         row, place = bad[0].tolist()
         name = names[place] if len(names) > 1 else names[0]
         problem = f"row {row_of(row):,}, column {quoted(name)}: expected {FORMS[form]}, got {odds[row, place]:g}"
-        raise FileError(path, problem, "correct the cell, or leave the row out with --where", fault=FileFault.VALUE)
+        raise FileError(path, problem, remedy, fault=FileFault.VALUE)
     normalised: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
     return normalised
