@@ -367,8 +367,8 @@ def _check_sketches(
             raise InputError(argument, expected, kinds[1], "compare sketches of the same kind")
         if sketch.notion in PER_CLASS:
             remedy = "make one sketch for the column of each class"
-            expected, got = "a sketch with the notion 'positive' or 'top-label'", f"a sketch with {sketch.notion!r}"
-            raise InputError(argument, expected, got, remedy)
+            expected = "a sketch with the notion 'positive' or 'top-label'"
+            raise InputError(argument, expected, f"a sketch with {sketch.notion!r}", remedy)
         if paired and sketch.buckets is None:
             remedy = "make the sketches with clusters=, or leave paired out"
             raise InputError(
