@@ -414,7 +414,7 @@ def test_independent_sketches_add_squares_of_errors(tmp_path: Path) -> None:
     )
     unknown = run("compare", *paths)[1]
     words = " ".join(unknown.split())
-    assert "Sketches contain no single rows, so the confidence intervals are conservative." in words
+    assert "Sketches do not contain individual rows, so the confidence intervals are conservative." in words
     rows = tmp_path / "rows.csv"
     rows.write_text("p,y\n0.2,0\n0.8,1\n")
     status, _, err = run("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y")

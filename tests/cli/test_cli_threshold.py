@@ -101,7 +101,7 @@ def test_two_sides_act_refer_and_dismiss() -> None:
     one = " ".join(run("threshold", *given[:-4], "--yes-risk", "0.001", "--no-risk", "0.1")[1:][0].split())
     assert one == ""  # fewer rows than a risk of 0.001 needs
     half = " ".join(run("threshold", *given[:-4], "--yes-risk", "0.01", "--no-risk", "0.1")[1].split())
-    assert 'No decision "yes" is certified to be wrong in at most 1 % of cases.' in half
+    assert 'No threshold is certified for the decision "yes" with an error rate of at most 1 %.' in half
     assert "The promise holds with 97.5 % confidence." in half
 
 
@@ -193,7 +193,7 @@ def test_rare_events_lead_to_decisions_at_low_scores() -> None:
     rng = np.random.default_rng(5)
     p = rng.beta(1, 5, 3_000).round(4)
     pd.DataFrame({"p": p, "y": (rng.random(3_000) < p).astype(int), "fine": 1}).to_csv("rare.csv", index=False)
-    said = "To decide about low scores, which most non-events have, pass --yes-risk and --no-risk"
+    said = "To automate cases with low scores, as most non-events have, pass --yes-risk and --no-risk"
     given = ("threshold", "rare.csv", "--score", "p", "--outcome")
     status, out, _ = run(*given, "y")
     assert (status, said in " ".join(out.split())) == (4, True)

@@ -64,7 +64,8 @@ def test_a_verdict_counts_impossible_outcomes(form: str) -> None:
     assert "1 event with a score of 0 and 1 non-event with a score of 1" in report.verdict()[0]
     assert report.verdict()[1] == "Evidence of miscalibration (p = 0)."
     text = " ".join(str(report).split())
-    assert "the CI contains 0 although p is small, because impossible outcomes change only p" in text
+    reason = "outcomes with a predicted probability of 0 or nearly 0 make p small but do not change the CI"
+    assert f"the CI contains 0 although p is small, because {reason}" in text
 
 
 @pytest.mark.parametrize("clusters", [None, PAIRS])

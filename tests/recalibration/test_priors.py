@@ -577,7 +577,7 @@ NEW = scores_of(100, 0.2, 0)
         ({"prior": 0.2, "trained_prior": 0.5, "class_names": ["a", "b"]}, "class_names", "one event"),
         ({"trained_prior": 0.5}, "prior", "either prior or probs, got neither"),
         ({"prior": 0.2, "trained_prior": 0.5, "probs": NEW}, "prior", "got both"),
-        ({"prior": 0.2, "trained_prior": 0.5, "reference": NEW}, "reference", "goes with probs"),
+        ({"prior": 0.2, "trained_prior": 0.5, "reference": NEW}, "reference", "probs together with reference"),
         ({"trained_prior": 0.5, "probs": [*NEW, 1.5]}, "probs", "1.5 at row 100"),
         ({"trained_prior": 0.5, "probs": NEW, "reference": [*NEW, math.nan]}, "reference", "row 100"),
         ({"trained_prior": 0.5, "probs": NEW[:9]}, "probs", "at least 30 scores"),
@@ -594,7 +594,11 @@ NEW = scores_of(100, 0.2, 0)
         ({"trained_prior": 0.5, "probs": NEW, "clusters": [1] * 100}, "clusters", "at least 2 clusters"),
         ({"trained_prior": 0.5, "probs": NEW, "clusters": [1, 2]}, "clusters", "100"),
         ({"trained_prior": 0.5, "probs": NEW, "clusters": range(100), "reference": NEW}, "reference", "with clusters"),
-        ({"prior": 0.2, "trained_prior": 0.5, "clusters": range(100)}, "clusters", "goes with probs, got no probs"),
+        (
+            {"prior": 0.2, "trained_prior": 0.5, "clusters": range(100)},
+            "clusters",
+            "probs together with clusters, got no probs",
+        ),
         (
             {"trained_prior": [0.4, 0.2, 0.4], "probs": np.column_stack([NEW, *[(1 - NEW) / 2] * 2])},
             "probs",

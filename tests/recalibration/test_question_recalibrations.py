@@ -114,7 +114,9 @@ def test_a_gain_that_is_proven_alone_may_be_unproven_among_many() -> None:
     assert alone.proven
     assert fixes.proven == ()
     assert not fixes.maps["q0"].proven
-    assert "The decrease is not significant among all questions of the log (p = " in " ".join(str(fixes).split())
+    assert "After Holm's correction for all questions with a map, the decrease is not significant (p = " in " ".join(
+        str(fixes).split()
+    )
     with pytest.raises(InputError, match=r"maps: expected one map or more, got none; to write maps without evidence"):
         fixes.maps_to_json()
     assert len(json.loads(fixes.maps_to_json(anyway=True))["maps"]) == 12

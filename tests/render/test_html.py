@@ -688,7 +688,7 @@ def test_weights_of_classes_are_not_called_rows(notion: Any) -> None:
         source = page_of(found)
         page = read(source)
         text = " ".join("".join(page.text).split())
-        assert f"Larger points have more {word} (steps at 2 %" in text
+        assert f"A point is small if it has less than 2 % of all {word}, " in text
         assert found.classwise is not None
         support = found.classwise.supports[0]
         said = f"weight {support:,.1f}" if weights is not None else f"; {support:.0f}"

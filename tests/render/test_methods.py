@@ -122,9 +122,9 @@ FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
         ),
         (
             lambda: event(groups=GROUPS, profile="clinical"),
-            "the O:E ratio, the calibration slope and the AUROC were tested by Coch",
+            "the O:E ratio, the calibration slope and the AUROC between groups was tested by Coch",
         ),
-        (lambda: of_classes(notion="classwise"), "combined by the mean ("),
+        (lambda: of_classes(notion="classwise"), "combined over classes by the mean ("),
         (lambda: of_classes(notion="classwise"), "the root mean square (the RMSCE)"),
         (lambda: of_classes(), "The ECE of each class was tested, with Holm's (1979) correction"),
     ],

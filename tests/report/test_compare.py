@@ -725,8 +725,8 @@ def test_the_sentence_on_a_tolerance() -> None:
         sentence = {
             "proven": f"{difference} is within the tolerance of {tolerance:g}: upper {bound} {decision.high:+.4f}.",
             "disproven": f"{difference} exceeds the tolerance of {tolerance:g}: lower {bound} {decision.low:+.4f}.",
-            "open": f"Inconclusive for a tolerance of {tolerance:g}: {bound}s of the difference of the ECEs "
-            f"{decision.low:+.4f} and {decision.high:+.4f}.{more}",
+            "open": f"Inconclusive for a tolerance of {tolerance:g}: {bound}s {decision.low:+.4f} and "
+            f"{decision.high:+.4f} for the difference of the ECEs.{more}",
         }[decision.state]
         assert comparison.verdict()[0] == sentence
     assert {calibrant.compare(models, y, tolerance=t).pairs[0].decision.state for t in (0.002, 0.05, 0.3)} == {  # type: ignore[union-attr]
@@ -807,7 +807,10 @@ WIDE = [[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]]
         (lambda: calibrant.compare(P, None, Y), "probs_b: expected an array, got None"),
         (lambda: calibrant.compare({"x": P}, Y), "probs_a: expected two models or more, got a mapping of 1"),
         (lambda: calibrant.compare({"x": P, "y": P}, P, Y), "targets: expected only a mapping and"),
-        (lambda: calibrant.compare({"x": P, "y": P}, Y, names=("a", "b")), "names: expected no value with a mapping"),
+        (
+            lambda: calibrant.compare({"x": P, "y": P}, Y, names=("a", "b")),
+            "names: expected no names, because the keys",
+        ),
         (lambda: calibrant.compare({1: P, "1": P}, Y), "names: expected distinct names, got '1', '1'"),
         (lambda: calibrant.compare(P, P, Y, names=("a", "a")), "names: expected distinct names, got 'a', 'a'"),
         (lambda: calibrant.compare(P, P, Y, names=("a",)), r"names: expected two names, got \('a',\)"),

@@ -146,7 +146,7 @@ def test_clusters_that_cannot_be_used() -> None:
     ):
         with pytest.raises(InputError, match=words):
             by_cluster(data, clusters=labels)
-    with pytest.raises(InputError, match="paired: expected no value for predictions"):
+    with pytest.raises(InputError, match="paired: expected None for predictions"):
         by_cluster(data, paired=True)
 
 
@@ -163,7 +163,7 @@ def test_paired_sketches_are_the_rows(clusters: int) -> None:
     assert numbers(found)["accuracy"][0] == pytest.approx(numbers(rows)["accuracy"][0])
     assert np.ptp(numbers(found)["accuracy"]) == pytest.approx(np.ptp(numbers(rows)["accuracy"]), rel=0.2)
     assert found.paired
-    assert "Sketches hold no single rows" not in str(found)
+    assert "Sketches do not contain individual rows" not in str(found)
 
 
 def test_rows_with_their_own_number_as_label_pair_as_rows_do() -> None:
@@ -200,7 +200,7 @@ def test_sketches_that_cannot_be_paired() -> None:
     one, other = sketches(data)
     plain = CalibrationSketch()
     plain.update(data["b"], data["y"])
-    with pytest.raises(InputError, match="probs_b: expected a sketch of rows in clusters, with paired=True"):
+    with pytest.raises(InputError, match="probs_b: expected a sketch with clusters, because paired=True"):
         compare(one, plain, paired=True)
     text = CalibrationSketch()
     text.update(data["b"], data["y"], clusters=data["labels"].astype(str))

@@ -239,10 +239,9 @@ def test_what_is_in_one_log_alone_is_named(logs: dict[str, Rows]) -> None:
         "180 inputs, 4 questions, 2 models",
         "Rows that are not compared, because their id is not in all logs: old (20).",
         "The question spare is not compared, because only old answered it.",
-        "Options of tool that only new has: ask.",
-        "Refusals, which are not compared: old 0, new 7.",
-        "Answers to inputs that some model has not answered, or without a label, which are not "
-        "compared: old 87, new 0.",
+        "Answer options of tool that only new has: ask.",
+        "Refusals are not compared: old 0, new 7.",
+        "Labelled answers are not compared if another model has no labelled answer to the same input: old 87, new 0.",
         "Only the likeliest answer is compared in open, because the options differ between rows.",
     ):
         assert words in text

@@ -333,9 +333,9 @@ def test_bad_results_say_what_to_do(results, how, message):
     ("how", "message"),
     [
         ({"sort_by": "auroc"}, "sort_by: expected one of brier, nll, accuracy with sparse, got 'auroc'"),
-        ({"weights": [1, 1, 1, 1]}, "weights: expected no value with sparse"),
-        ({"groups": list("aabb")}, "groups: expected no value with sparse"),
-        ({"tolerance": 0.1}, "tolerance: expected no value with sparse"),
+        ({"weights": [1, 1, 1, 1]}, "weights: expected no weights together with sparse=True"),
+        ({"groups": list("aabb")}, "groups: expected no groups together with sparse=True"),
+        ({"tolerance": 0.1}, "tolerance: expected no tolerance together with sparse=True"),
     ],
 )
 def test_what_sparse_models_do_not_take(how, message):

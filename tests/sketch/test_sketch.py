@@ -498,7 +498,7 @@ def test_sketches_are_compared_safely(seed):
     own = [calibrant.evaluate(p, outcomes, n_resamples=0, level=0.975)["ece"] for p in (honest, bold)]
     assert found["ece"].low == pytest.approx(own[0].low - own[1].high, abs=1e-9)
     assert found["ece"].high == pytest.approx(own[0].high - own[1].low, abs=1e-9)
-    assert "no single rows" in " ".join(comparison.verdict())
+    assert "Sketches do not contain individual rows" in " ".join(comparison.verdict())
     for a, b in zip(
         comparison.diagrams["A"].lows, calibrant.compare(honest, bold, outcomes).diagrams["A"].lows, strict=True
     ):
@@ -843,7 +843,7 @@ def test_messages_of_settings_and_arguments():
         (
             "got a sketch that keeps only the evaluated event; make the sketch with CalibrationSketch(classwise=True)"
         ): lambda: calibrant.classwise_calibration(filled("classes")),
-        "sketch: expected a sketch of one evaluated event, got a sketch with the notion 'classwise'": lambda: (
+        "sketch: expected a sketch with the notion 'positive' or 'top-label', got a sketch with 'classwise'": lambda: (
             calibrant.smooth_calibration_error(filled("class by class"))
         ),
         "threshold: expected 0 for a CalibrationSketch, got 0.1": lambda: calibrant.classwise_calibration_error(
@@ -860,7 +860,7 @@ def test_messages_of_settings_and_arguments():
             sketch, filled("classes")
         ),
         "probs_b: expected a sketch with at least one row": lambda: calibrant.compare(sketch, CalibrationSketch()),
-        "probs_a: expected a sketch of one evaluated event": lambda: calibrant.compare(
+        "probs_a: expected a sketch with the notion 'positive' or 'top-label'": lambda: calibrant.compare(
             filled("class by class"), filled("class by class")
         ),
         "targets: expected an array, got None; call compare": lambda: calibrant.compare([0.5], [0.5]),

@@ -737,7 +737,10 @@ def test_sums_of_other_kinds_do_not_add_up():
             "sums of predictions with the same notion (256 buckets of clusters and 428 grid cells), got sums with 32 "
             "buckets of clusters and 61 grid cells; make both",
         ),
-        (small(row_scores=(np.ones(3), np.ones(3), np.ones(3, bool))), "row scores in both sums or in neither"),
+        (
+            small(row_scores=(np.ones(3), np.ones(3), np.ones(3, bool))),
+            "row scores in both of the sums to add, or in neither",
+        ),
         (BucketSums.empty("text", scored=False), "labels that are whole numbers, got text"),
     ]
     for other, message in cases:
@@ -807,9 +810,9 @@ DAMAGES = {
     "another kind of label": (changed("kind", np.array("float")), "invalid sums"),
     "other grid cells": (
         changed("grid", np.array([128, 300, 64, 1])),
-        "expected sums in 428 coarse grid cells, got other grid cells",
+        "expected sums in 256 buckets of clusters and 428 grid cells, got other buckets or grid cells",
     ),
-    "no cells": (changed("grid", np.array([])), "other grid cells"),
+    "no cells": (changed("grid", np.array([])), "other buckets or grid cells"),
     "pooled, with hashes": (changed("pooled", np.array(True)), "invalid sums"),
     "pooled is a number": (changed("pooled", np.array(1)), "invalid sums"),
     "pooled has an axis": (changed("pooled", np.array([False])), "invalid sums"),

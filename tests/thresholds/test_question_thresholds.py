@@ -236,7 +236,7 @@ def test_bad_arguments_are_refused(log: DecisionLog, how: dict[str, Any], messag
 def test_gates_of_two_models_and_of_other_confidences_are_refused() -> None:
     rows = rows_of(400)
     rows[3]["model"] = "m-2"
-    with pytest.raises(InputError, match="answers of one model"):
+    with pytest.raises(InputError, match="log: expected the log of one model"):
         calibrant.certify_questions(calibrant.read_decisions(rows), max_risk=0.3).gates()
     rows = rows_of(400)
     for row in rows:
@@ -274,7 +274,7 @@ def test_stated_confidences_are_certified_in_place_of_probabilities() -> None:
 def test_the_result_is_a_document(found: QuestionThresholds, tmp_path: Any) -> None:
     assert "3 of 3 questions" in str(found)
     assert "with 95 % confidence, for all questions together:" in " ".join(str(found).split())
-    assert "have a wrong choice or score" in str(found)
+    assert "have a wrong answer to one of these questions" in " ".join(str(found).split())
     page = found.to_html(tmp_path / "page.html").read_text()
     assert page.count("<svg") >= 4  # risk-coverage curves
     plain = json.loads(found.to_json())

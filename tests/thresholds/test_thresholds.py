@@ -378,7 +378,7 @@ def test_without_a_threshold_there_is_a_reason_and_a_number_of_rows() -> None:
     assert t.rows_needed > 300
     assert not t.accepts(p).any()
     assert t.risk_needed * t.coverage_needed * 300 < 10
-    assert "with 50 % to 90 % probability, because few errors were seen" in " ".join(str(t).split())
+    assert "with 50 % to 90 % probability (uncertain, because few errors were observed)" in " ".join(str(t).split())
     hopeless = certified(*sample(1_000, risk=0.3), max_risk=0.05)
     assert (hopeless.rows_needed, hopeless.coverage_needed) == (None, None)
     assert "No number of rows can be planned for a threshold" in " ".join(hopeless.verdict())
@@ -576,24 +576,27 @@ def test_sides_that_meet_refer_as_few_rows_as_possible() -> None:
         ({"cost_of_error": 3}, "cost_of_referral: expected a cost, because the other cost is given"),
         ({"cost_of_error": 3, "cost_of_referral": 3}, "expected less than the cost of an error"),
         ({"cost_of_error": -3, "cost_of_referral": 3}, "cost_of_error: expected a number above 0"),
-        ({"per_class": True}, "per_class: expected probabilities of several classes, of rows, got one event"),
+        ({"per_class": True}, "per_class: expected rows with probabilities of several classes, got one event"),
         ({"clusters": np.zeros(500, int)}, "clusters: expected at least 2 clusters, got 1"),
         ({"per_class": True, "groups": np.arange(500) % 2}, "per_class"),
-        ({"largest_cluster": 5}, "largest_cluster: expected clusters with it, got independent rows"),
-        ({"max_weight": 5}, "max_weight: expected weights with it, got rows without weights"),
+        (
+            {"largest_cluster": 5},
+            "largest_cluster: expected clusters together with largest_cluster, got independent rows",
+        ),
+        ({"max_weight": 5}, "max_weight: expected weights together with max_weight, got rows without weights"),
         (
             {"clusters": np.arange(500) // 5, "largest_cluster": 4},
-            "largest_cluster: expected at least 5, the largest of these rows, got 4",
+            "largest_cluster: expected at least 5, the largest value in these rows, got 4",
         ),
         (
             {"weights": 0.5 + np.arange(500) % 3, "max_weight": 2},
-            "max_weight: expected at least 2.5, the largest of these rows, got 2",
+            "max_weight: expected at least 2.5, the largest value in these rows, got 2",
         ),
         ({"clusters": np.arange(500) // 5, "largest_cluster": "5"}, "largest_cluster: expected a number above 0"),
         ({"clusters": np.arange(500) // 5, "largest_cluster": math.nan}, "largest_cluster: expected a number above 0"),
         (
             {"clusters": np.arange(500) // 5, "largest_cluster": 9, "method": "closed"},
-            "largest_cluster: expected method 'betting' with it, got 'closed'",
+            "largest_cluster: expected method 'betting' together with largest_cluster, got 'closed'",
         ),
     ],
 )
@@ -610,7 +613,9 @@ def test_classes_one_by_one_are_refused() -> None:
     sketch.update(probs, np.arange(200) % 2)
     with pytest.raises(InputError, match="notion"):
         certified(sketch)
-    with pytest.raises(InputError, match="probs: expected the probability of one event for decisions of two sides"):
+    with pytest.raises(
+        InputError, match="probs: expected the probability of one event, to decide yes or no about this event"
+    ):
         calibrant.certify_two_sided(probs, np.arange(200) % 2)
 
 

@@ -547,7 +547,7 @@ def test_what_was_never_checked_shows_in_compute(bad):
         metric.update(torch.tensor([0.1, bad, 0.3]), torch.tensor([0, 1, 0]))
         for call in (metric.compute, metric.sketch):
             with pytest.raises(
-                InputError, match=r"preds: expected values in \[0, 1\], got other values, not checked; find"
+                InputError, match=r"preds: expected values in \[0, 1\], got NaN or values outside \[0, 1\]; pass"
             ):
                 call()
         checked = METRICS[name][0](logits=False)

@@ -86,7 +86,9 @@ def named_shares(prior: Shares | None, trained: Shares, class_names: Sequence[st
         raise InputError("class_names", "no names for one event", f"{len(class_names)}", "leave class_names out")
     if len(new.values) != len(trained.values):
         of = ["the share of one event" if each.of_event else f"{len(each.values)} shares" for each in (trained, new)]
-        raise InputError("prior", f"{of[0]}, as trained_prior", of[1], "pass the shares of the same classes twice")
+        raise InputError(
+            "prior", f"{of[0]}, as trained_prior", of[1], "pass prior and trained_prior for the same classes"
+        )
     names = trained.names or new.names if class_names is None else tuple(map(str, class_names))
     if names is None:
         return new, trained
@@ -101,7 +103,8 @@ def _in_order(argument: str, shares: Shares, names: tuple[str, ...]) -> Shares:
     """Return shares in the order of names; those without names are in that order."""
     if unknown := [name for name in shares.names or () if name not in names]:
         known = ", ".join(map(quoted, names[:10]))
-        raise InputError(argument, f"the classes {known}", quoted(unknown[0]), "use the same names in both")
+        remedy = "use the same class names in prior, trained_prior and class_names"
+        raise InputError(argument, f"the classes {known}", quoted(unknown[0]), remedy)
     places = range(len(names)) if shares.names is None else map(shares.names.index, names)
     return Shares(tuple(shares.values[place] for place in places), names)
 
@@ -224,7 +227,7 @@ def prior_shift(
     for argument, value in of_probs.items():
         if probs is None and value is not None:
             remedy = f"leave {argument} out, or pass probs instead of prior"
-            raise InputError(argument, "an argument that goes with probs", "no probs", remedy)
+            raise InputError(argument, f"probs together with {argument}", "no probs", remedy)
     check_weights_are(weights_are, given=weights is not None)
     new, trained = named_shares(known, trained, class_names)
     if probs is None:

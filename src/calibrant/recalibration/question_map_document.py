@@ -156,8 +156,8 @@ def _sections(fixes: QuestionRecalibrations, source: Source, *, full: bool) -> l
         document = fix._document(source, full=full)
         blocks += [Heading(f"Question {short(name)}", place), *document.verdict]
         if fix.proven and name not in fixes.proven:
-            adjusted = f"p {chance(fixes.adjusted_p_values[name])} after Holm's correction"
-            blocks.append(Sentence(f"The decrease is not significant among all questions of the log ({adjusted})."))
+            after, p = "After Holm's correction for all questions with a map", chance(fixes.adjusted_p_values[name])
+            blocks.append(Sentence(f"{after}, the decrease is not significant (p {p})."))
         blocks += [Heading(f"Measures of {short(name)}", f"{place}-measures", level=3)] * (not full)
         blocks += within(document.blocks, place)
     return [*blocks, *rest_of(len(fixes) - min(len(order), SECTIONS))]

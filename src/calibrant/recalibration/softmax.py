@@ -354,9 +354,9 @@ def check_temperature(fitted: Softmax) -> None:
     if float(fitted.factors[0]) >= _STEEPEST:
         raise InputError(
             "prior_rows",
-            "a row whose class does not have the highest probability, or prior rows",
+            "prior rows, or a row whose class does not have the highest probability",
             "only rows whose class has the highest probability, without prior rows",
-            "leave prior_rows out: without prior rows the temperature would be 0",
+            "leave prior_rows out for its default, because with prior_rows=0 the temperature would be 0",
         )
 
 

@@ -90,7 +90,7 @@ def _about_diagrams(classes: ClasswiseCalibration, kind: str, plural: str) -> st
         shown = f"The diagrams show the {_DRAWN:,} {plural} with the largest errors. The tables contain all {plural}."
     return (
         f"{shown} The horizontal axis is the predicted probability, the vertical axis the observed frequency, both "
-        f"from 0 to 1. Larger points have more {counted} (steps at 2 % and 20 % of all {counted})."
+        f"from 0 to 1. A point is small if it has less than 2 % of all {counted}, and large if it has at least 20 %."
     )
 
 

@@ -326,17 +326,19 @@ def _check_of_rows(paired: object, both_outcomes: bool) -> None:
     """Reject what a comparison of rows does not take: ``paired``, and outcomes for all models next to their own."""
     if paired is not None:
         remedy = "leave paired out, because predictions are compared row by row"
-        expected = "no value for predictions (True needs sketches with clusters, and False needs sketches)"
+        expected = "None for predictions (True needs sketches with clusters, and False needs sketches)"
         raise InputError("paired", expected, repr(paired), remedy)
     if both_outcomes:
-        raise InputError("own_outcomes", "no value with targets for all models", "True", _ANSWERS)
+        remedy = "leave own_outcomes out, or pass a pair of each model: compare({'name': (probs, targets), ...})"
+        raise InputError("own_outcomes", "False, because targets are given for all models", "True", remedy)
 
 
 def _check_sparse(**others: Any) -> None:
     """Reject what models that answered different questions do not take."""
     for name, value in others.items():
         if value is not None:
-            raise InputError(name, "no value with sparse", "a value", f"leave {name} out, or compare common questions")
+            remedy = f"leave {name} out, or sparse to compare common questions"
+            raise InputError(name, f"no {name} together with sparse=True", "a value", remedy)
 
 
 def _with_groups(data: ComparedData, settings: ComparisonSettings) -> Comparison:
@@ -359,8 +361,8 @@ def _models(probs_a: Any, probs_b: Any, targets: ArrayLike | None, names: Any) -
         if probs_b is not None and targets is not None:
             raise InputError("targets", "only a mapping and the targets", "a third array", _CALLS)
         if names is not _NAMES:
-            remedy = "name the models in the mapping"
-            raise InputError("names", "no value with a mapping of models", repr(names), remedy)
+            remedy = "leave names out, or rename the keys"
+            raise InputError("names", "no names, because the keys of the mapping name the models", repr(names), remedy)
         if len(probs_a) < 2:
             remedy = "pass {'name': probs, 'other name': probs}"
             raise InputError("probs_a", "two models or more", f"a mapping of {len(probs_a)}", remedy)

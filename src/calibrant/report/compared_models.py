@@ -367,10 +367,13 @@ def _check_sketches(
             raise InputError(argument, expected, kinds[1], "compare sketches of the same kind")
         if sketch.notion in PER_CLASS:
             remedy = "make one sketch for the column of each class"
-            raise InputError(argument, "a sketch of one evaluated event", f"one of {sketch.notion!r}", remedy)
+            expected = "a sketch with the notion 'positive' or 'top-label'"
+            raise InputError(argument, expected, f"a sketch with {sketch.notion!r}", remedy)
         if paired and sketch.buckets is None:
             remedy = "make the sketches with clusters=, or leave paired out"
-            raise InputError(argument, "a sketch of rows in clusters, with paired=True", "one without clusters", remedy)
+            raise InputError(
+                argument, "a sketch with clusters, because paired=True", "a sketch without clusters", remedy
+            )
 
 
 def _of_sketch(name: str, sketch: CalibrationSketch, settings: ComparisonSettings) -> Summed:

@@ -167,7 +167,7 @@ def _dependence(comparison: Comparison) -> list[str]:
     if comparison.independent:
         return ["The models were evaluated on independent rows, so the variances of the errors are added."]
     if not comparison.paired:
-        return ["Sketches contain no single rows, so the confidence intervals are conservative."]
+        return ["Sketches do not contain individual rows, so the confidence intervals are conservative."]
     return []
 
 
@@ -218,7 +218,7 @@ def _tolerated(pair: Pair, decision: Decision, comparison: Comparison) -> str:
         return f"{difference} is within {tolerance}: upper {bound} {high}."
     if decision.state == "disproven":
         return f"{difference} exceeds {tolerance}: lower {bound} {low}."
-    bounds = f": {bound}s of the difference of the ECEs {low} and {high}" if is_bounded else ""
+    bounds = f": {bound}s {low} and {high} for the difference of the ECEs" if is_bounded else ""
     more = ""
     if decision.more_rows is not None:
         more = f" About {decision.more_rows:,} more rows would settle it if the true difference equals the estimate."

@@ -237,13 +237,13 @@ def _impossible(report: Report, facts: _Facts) -> str:
         kinds = impossible_kinds(facts["events"], facts["non_events"], terms_of(report.notion))
         return (
             f"Caution: {are} impossible according to the scores: {kinds}. Calibrated scores never have such "
-            "outcomes, so p = 0. If the scores were only rounded to 0 and 1, use the test of all rows "
+            "outcomes, so p = 0. If the scores were only rounded to 0 and 1, use the p-value without this rule "
             f"instead: p {other}."
         )
     return (
         f"Caution: {are} nearly impossible according to the scores, with a predicted probability of at most "
-        f"{facts['least']:.1g}. For calibrated scores, the probability of such outcomes is at most "
-        f"{facts['p_value']:.1g}. The test of all rows alone gives p {other}."
+        f"{facts['least']:.1g}. For calibrated scores, the probability that the data contain any outcome as unlikely "
+        f"as the least likely one is at most {facts['p_value']:.1g}. The test without this bound gives p {other}."
     )
 
 

@@ -36,7 +36,7 @@ MOST_PAIRED: Final = 20
 #: The most models whose pairs, diagrams and calibration are shown one by one.
 FEW: Final = 3
 
-_NO_ORDER: Final = "no interval: these data do not show how the measure varies"
+_NO_ORDER: Final = "no interval: the sampling variance of the measure cannot be estimated from these data"
 _UNDEFINED: Final = "not available: the measure has no value for this model"
 _INFINITE: Final = "no interval: by rule and not by a test, a model with an infinite measure ranks last"
 _ALONE: Final = "the measure is infinite for all other models"

@@ -219,7 +219,9 @@ def _single(report: Report, shown: Mapping[str, Estimate]) -> list[str]:
         if is_missing(part):
             notes.append(f"{label}: {part.method}")
         if key == OE_RATIO.name and part.floor is not None:
-            notes.append(f'{label}: the columns under "calibrated" are for |O:E - 1|')
+            notes.append(
+                f'{label}: the columns under "calibrated" are for |O:E - 1|, the distance from the ideal value 1'
+            )
     return notes
 
 
@@ -273,7 +275,8 @@ def disagreements(report: Report, keys: Iterable[str]) -> list[str]:
         if not small:
             reason = f"the CI does not contain {ideal:g} although p is above {alpha:.3g}, because {spread}"
         elif excluded:
-            reason = f"the CI contains {ideal:g} although p is small, because impossible outcomes change only p"
+            never = "outcomes with a predicted probability of 0 or nearly 0 make p small but do not change the CI"
+            reason = f"the CI contains {ideal:g} although p is small, because {never}"
         elif part.low == ideal == 0:
             reason = f"the lower end of the CI is 0 although p is small, because {zero}"
         else:

@@ -212,7 +212,7 @@ def _over_classes(report: Report) -> Iterator[str]:
         if isinstance(over, OverClasses) and "per_class" in report.estimates[key].details
     )
     if names:
-        yield f"Measures of one event were computed for each class and combined by {_with_names(names)}"
+        yield f"Measures were computed for each class separately and combined over classes by {_with_names(names)}"
 
 
 def _named(report: Report, key: str) -> str:
@@ -330,7 +330,8 @@ def _bands(report: Report, level: str) -> Iterator[str]:
     if "loess" in PROFILES[report.profile].curves:
         yield (
             "The flexible calibration curve is the loess curve of the ICI, limited to values from 0 to 1. The "
-            f"pointwise {level} band of the flexible curve is a normal approximation with the rates of the curve"
+            f"pointwise {level} band of the flexible curve is a normal approximation, in which an outcome has the "
+            "variance r(1 - r) with r from the curve"
         )
     yield (
         "The smooth calibration curve is a kernel regression of outcomes on scores with a reflected Gaussian kernel "
@@ -364,9 +365,9 @@ def _groups(report: Report) -> Iterator[str]:
     events = [event for event in report.at_least.values() if not math.isnan(event.adjusted_p_value)]
     if events:
         yield (
-            "For each level but the lowest, the event is that the observed level is at least this level, and its "
-            f"probability is the sum of the probabilities from this level on. The calibration of {len(events):,} of "
-            f"{len(report.at_least):,} events was tested, with Holm's (1979) correction"
+            "For each level except the lowest, the event is this level or a higher one, and its probability is the sum "
+            f"of the probabilities of these levels. The calibration of {len(events):,} of {len(report.at_least):,} "
+            "events was tested, with Holm's (1979) correction"
         )
     if not groups:
         return
@@ -383,9 +384,9 @@ def _groups(report: Report) -> Iterator[str]:
     if labels and level is not None:
         within = "of each column " * any(forest.columns for forest in report.forests.values())
         yield (
-            f"Differences between groups {within}in {_listed(labels)} were tested by Cochran's Q at a common value "
-            "(Cochran 1954) and described by I² (Higgins and Thompson 2002). The groups compared have at least 15 "
-            "events and at least 15 non-events"
+            f"Equality of {_listed(labels)} between groups {within}was tested by Cochran's Q (Cochran 1954), with "
+            "variances computed at a common value, and the differences were described by I² (Higgins and Thompson "
+            "2002). Groups with fewer than 15 events or fewer than 15 non-events were not compared"
         )
     if report.multicalibration is not None:
         what = "The multicalibration error is the largest standardised Kuiper error over groups"

@@ -200,11 +200,12 @@ def _cautions(comparisons: QuestionComparisons) -> list[Sentence]:
     for name, each in comparisons.questions.items():
         for model, options in each.question.lone_options.items():
             listed = named(list(map(short, options)), NAMED)
-            cautions.append(Sentence(f"Options of {short(name)} that only {names[model]} has: {listed}.", "caution"))
-    cautions += _left_out(comparisons, names, "refusals", "Refusals")
-    cautions += _left_out(
-        comparisons, names, "left_out", "Answers to inputs that some model has not answered, or without a label"
-    )
+            cautions.append(
+                Sentence(f"Answer options of {short(name)} that only {names[model]} has: {listed}.", "caution")
+            )
+    lacking = "Labelled answers are not compared if another model has no labelled answer to the same input"
+    cautions += _left_out(comparisons, names, "refusals", "Refusals are not compared")
+    cautions += _left_out(comparisons, names, "left_out", lacking)
     reasons = gathered((each.question.likeliest, short(name)) for name, each in comparisons.questions.items())
     for reason in filter(None, reasons):
         listed = named(reasons[reason], NAMED)
@@ -217,7 +218,7 @@ def _left_out(comparisons: QuestionComparisons, names: Mapping[str, str], key: s
     counts = [getattr(each.question, key) for each in comparisons.questions.values()]
     totals = {names[model]: sum(count[model] for count in counts) for model in comparisons.names}
     listed = ", ".join(f"{model} {total:,}" for model, total in totals.items())
-    return [Sentence(f"{what}, which are not compared: {listed}.")] if any(totals.values()) else []
+    return [Sentence(f"{what}: {listed}.")] if any(totals.values()) else []
 
 
 # ---------------------------------------------------------------- all questions

@@ -103,11 +103,12 @@ def _verdict(comparison: ResultComparison) -> list[str]:
         shares = [pair[comparison.sorted_by].details["share"] for pair in pairs]
         sentences.append(
             f"The {standings.label_of(comparison)} is adjusted for the difficulty of the questions that a model "
-            f"answered. Two models have {_range(shares)} of their questions in common."
+            f"answered. In each pair of models, both answered {_range(shares)} of the questions that at least one of "
+            "them answered."
         )
         sentences.append(
-            "The adjustment assumes that a question is as difficult for every model, and that models did not choose "
-            "questions by how well they would do."
+            "The adjustment assumes that a question is equally difficult for all models, and that models did not "
+            "choose questions by how well they would do."
         )
     if comparison.attempts[1] > 1:
         sentences.append("The result of a question is the mean over its attempts.")
@@ -185,8 +186,9 @@ def _pairs(comparison: ResultComparison, *, full: bool) -> list[Block]:
     table = Table("differences", columns, title)
     notes = Notes(
         [
-            "Each difference is the first model minus the second model. Its interval and p-value are for this pair "
-            "alone. The leaderboard has those for all pairs together."
+            "Each difference is the first model minus the second model. Its interval and p-value are not "
+            "adjusted for the number of pairs. The leaderboard shows adjusted p-values and simultaneous intervals of "
+            "the differences to the best model."
         ]
     )
     if full or len(pairs) <= _LISTED:

@@ -149,7 +149,8 @@ def ranking(comparison: RankedModels) -> list[str]:
     if any(math.isnan(each.adjusted_p_value) for each in worse):
         confidence += "; models with an infinite value rank last without a test"
     if not worse and all(math.isnan(each.adjusted_p_value) for each in standings):
-        return [f"The data do not show how the {label} varies, so the order of the models is not tested."]
+        unknown = f"The sampling variance of the {label} cannot be estimated from these data"
+        return [f"{unknown}, so the order of the models is not tested."]
     names = _names(comparison, best)
     if len(best) == 1:
         others = {1: "the other model", 2: "both other models"}.get(len(worse), f"all {len(worse)} other models")

@@ -224,7 +224,7 @@ def _config(stored: dict[str, Any], argument: str) -> SketchConfig:
     if type(grid) is not str or grids.GRIDS.get(grid) != edges:
         got = f"edges with checksum {str(edges)[:12]!r} for the grid {str(grid)[:12]!r}"
         remedy = "use the version of calibrant that wrote the sketch"
-        raise InputError(argument, "the edges of a known grid", got, remedy)
+        raise InputError(argument, "a grid and its edges as in this version of calibrant", got, remedy)
     names = None if stored["class_names"] is None else tuple(listed(stored["class_names"], str))
     make = SketchConfig(
         notion=stored["notion"],

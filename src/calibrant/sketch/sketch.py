@@ -381,7 +381,7 @@ class CalibrationSketch:
         if self.notion in PER_CLASS:
             remedy = "use class_tables, or a sketch of 'positive' or 'top-label'"
             raise InputError(
-                "sketch", "a sketch of one evaluated event", f"a sketch with the notion {self.notion!r}", remedy
+                "sketch", "a sketch with the notion 'positive' or 'top-label'", f"a sketch with {self.notion!r}", remedy
             )
         return self._tables(0, 1)[0]
 

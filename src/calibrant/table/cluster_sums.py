@@ -350,7 +350,9 @@ def _check_alike(one: BucketSums, other: BucketSums) -> None:
         raise InputError("clusters", expected, got, "make both sums from predictions with the same notion")
     if one.scored != other.scored:
         remedy = "pass row_scores for both sums or for neither"
-        raise InputError("clusters", "row scores in both sums or in neither", "row scores in only one", remedy)
+        raise InputError(
+            "clusters", "row scores in both of the sums to add, or in neither", "row scores in one", remedy
+        )
 
 
 def _assigned(
@@ -461,7 +463,8 @@ def _read(arrays: Mapping[str, Any], cells: CoarseCells, argument: str) -> Bucke
     if hash_name != HASH:
         raise InputError(argument, f"labels hashed with {HASH}", repr(hash_name)[:80], _OTHER)
     if not np.array_equal(arrays["grid"], astuple(cells)):
-        raise InputError(argument, f"sums in {cells.n_cells} coarse grid cells", "other grid cells", _OTHER)
+        expected = f"sums in {cells.n_buckets} buckets of clusters and {cells.n_cells} grid cells"
+        raise InputError(argument, expected, "other buckets or grid cells", _OTHER)
     pooled, scored = (bool(_array(arrays, name, "b", ndim=0)) for name in ("pooled", "scored"))
     hashes = _array(arrays, "hashes", "u").astype(np.uint64)
     n_buckets = cells.n_buckets if pooled else len(hashes)
@@ -645,4 +648,5 @@ def check_notion(notion: Notion) -> None:
     """Reject a notion of many events where sums of one event are kept."""
     if notion in PER_CLASS:
         remedy = "evaluate the column of one class at a time, or the top label with its classes"
-        raise InputError("clusters", "a notion that has a single event", repr(notion), remedy)
+        expected = "the notion 'positive' or 'top-label' together with clusters"
+        raise InputError("clusters", expected, repr(notion), remedy)

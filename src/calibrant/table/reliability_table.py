@@ -250,9 +250,8 @@ class ReliabilityTable:
         if self.grid is not None:
             if self.grid == grid:
                 return self
-            raise InputError(
-                "grid", repr(self.grid), repr(grid), "keep this grid, or build a new table from the scores"
-            )
+            remedy = f"pass {self.grid!r}, the grid of the table, or build a new table from the scores"
+            raise InputError("grid", repr(self.grid), repr(grid), remedy)
         bounds = _bounds_of_cells(self.scores, grid)
         cells = np.flatnonzero(np.diff(bounds))
         scores = self.scores.astype(np.float64)

@@ -89,7 +89,7 @@ def bound_of(judged: Judged, largest_cluster: object, max_weight: object, weight
     if labels is None and not alone:
         if largest_cluster is not None:
             remedy = "pass clusters (--cluster), or leave largest_cluster out"
-            raise InputError("largest_cluster", "clusters with it", "independent rows", remedy)
+            raise InputError("largest_cluster", "clusters together with largest_cluster", "independent rows", remedy)
     else:
         parts = np.unique(np.arange(len(each)) if labels is None else labels, return_inverse=True)[1]
         seen = float(np.bincount(parts, None if weighted else each).max())
@@ -98,7 +98,7 @@ def bound_of(judged: Judged, largest_cluster: object, max_weight: object, weight
     if weighted:
         if weights is None:
             remedy = "pass weights (--weight), or leave max_weight out"
-            raise InputError("max_weight", "weights with it", "rows without weights", remedy)
+            raise InputError("max_weight", "weights together with max_weight", "rows without weights", remedy)
         given = np.asarray(as_numbers("weights", as_array("weights", weights)), np.float64).reshape(-1)
         seen = float(given[data.predictions.evaluated.reshape(-1)].max()) if data.predictions is not None else 1.0
         unit = float(each.max()) / seen
@@ -114,9 +114,9 @@ def _at_least(name: str, bound: object, seen: float, example: str) -> float:
     if not isinstance(bound, (int, float, np.number)) or isinstance(bound, bool) or not 0 < bound < math.inf:
         raise InputError(name, "a number above 0", repr(bound), f"pass {example}")
     if seen > float(bound) * (1 + _ROUNDED):
-        expected = f"at least {seen:,.15g}, the largest of these rows"
+        expected = f"at least {seen:,.15g}, the largest value in these rows"
         raise InputError(
-            name, expected, f"{bound:,.15g}", f"pass {example}, in the whole population and not only in these rows"
+            name, expected, f"{bound:,.15g}", f"pass {example} in the whole population, not only in these rows"
         )
     return float(bound)
 

@@ -272,7 +272,7 @@ def certify_two_sided(
     if judged.notion != "positive":
         got = "a sketch of predicted classes" if judged.more is None or judged.more.predictions is None else "classes"
         remedy = "pass one column, such as probs[:, 1] (--score); for predicted classes, use certify_threshold"
-        raise InputError("probs", "the probability of one event for decisions of two sides", got, remedy)
+        raise InputError("probs", "the probability of one event, to decide yes or no about this event", got, remedy)
     each = ThresholdOptions("closed", 1 - alpha_of(confidence) / 2, costs, counts=weights_are == "frequency")
     asked = _asked(judged, method, largest_cluster, max_weight, weights, each)
     ranked = {"yes": judged.ranked(rows=asked.rows), "no": judged.ranked(downward=True, rows=asked.rows)}
@@ -329,7 +329,7 @@ def _asked(
         return asked._replace(method=method, bound=bound_of(judged, largest_cluster, max_weight, weights))
     if declared:
         remedy = "leave method out, or leave the bound out"
-        raise InputError(declared[0], "method 'betting' with it", repr(method), remedy)
+        raise InputError(declared[0], f"method 'betting' together with {declared[0]}", repr(method), remedy)
     return asked._replace(method=method)
 
 
@@ -338,7 +338,7 @@ def _predicted(judged: Judged) -> NDArray[Any]:
     predictions: Predictions | None = None if judged.more is None else judged.more.predictions
     if predictions is None or predictions.layout != "multiclass":
         got = "a table or a sketch" if predictions is None else "one event"
-        raise InputError("per_class", "probabilities of several classes, of rows", got, "leave per_class out")
+        raise InputError("per_class", "rows with probabilities of several classes", got, "leave per_class out")
     if predictions.device_rows is not None:
         classes = predictions.device_rows.predicted()
     else:

@@ -44,7 +44,7 @@ def _conclusion(result: QuestionThresholds) -> Sentence:
     """Return how many questions can be automated, in part."""
     certified = [short(name) for name, found in result.items() if found.certified]
     if not certified:
-        return Sentence("No threshold is certified for a question")
+        return Sentence("No threshold is certified for any question")
     of = f"{len(certified):,} of {len(result):,} question{'s' * (len(result) != 1)}"
     return Sentence(f"Some answers to {of} can be automated: {named(certified, NAMED)}", "good")
 
@@ -76,10 +76,11 @@ def _promise(result: QuestionThresholds) -> list[str]:
 def _composite(composite: Threshold) -> str:
     """Return what is certified of all choices and scores of an input together."""
     if composite.value is None:
-        return "No threshold is certified for the smallest confidence of an input's choices and scores."
-    cases = f"inputs whose smallest confidence is at least {composite.rounded:.6g} ({share_text(composite.coverage)})"
-    bound = f"At most {percent(composite.max_risk)} of the {cases} have a wrong choice or score"
-    return f"{bound}; observed {share_text(composite.risk)}."
+        return "No threshold is certified for all choice and score questions of an input together."
+    cases = f"have a confidence of at least {composite.rounded:.6g} ({share_text(composite.coverage)} of inputs)"
+    bound = f"at most {percent(composite.max_risk)} of these inputs have a wrong answer to one of these questions"
+    every = "If the answers to all choice and score questions of an input"
+    return f"{every} {cases}, {bound}; observed {share_text(composite.risk)}."
 
 
 # ---------------------------------------------------------------- all questions
@@ -193,8 +194,9 @@ def _sections(result: QuestionThresholds, source: Source, *, full: bool) -> list
 def _method(result: QuestionThresholds) -> Method:
     how = METHODS[next(iter(result.values())).sides[0].method]
     together = (
-        "all questions have one promise by Holm's method, which is valid although the answers of one input depend on "
-        "each other"
+        "the promise holds for all questions together by Holm's method, which is valid although the answers to one "
+        "input depend on each other"
     )
     text = f"{how}; {'each question is tested alone' if result.each else together}"
-    return Method("threshold", "The lowest scores of automatic answers.", text)
+    automatic = 'Answers with this score or more are automatic; for the decision "no", answers with this score or less.'
+    return Method("threshold", automatic, text)

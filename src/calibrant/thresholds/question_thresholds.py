@@ -131,12 +131,15 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         """
         if len(self.log.models) > 1:
             names = ", ".join(map(quoted, self.log.models[:3]))
-            raise InputError("log", "answers of one model for its gates", names, "certify the log of each model alone")
+            expected = "the log of one model, because a file of gates belongs to one model"
+            raise InputError("log", expected, names, "certify the log of each model alone")
         for name, question in self.log.items():
             if question.differing:
                 got = f"other confidences in {question.differing:,} answers to {quoted(name)}"
                 remedy = "certify log.stated() (--stated), because readers compare gates with what is stated"
-                raise InputError("log", "stated confidences that are the largest probability", got, remedy)
+                raise InputError(
+                    "log", "stated confidences equal to the largest probability of each answer", got, remedy
+                )
         accuracy, found = 1 - self.max_risk, {}
         for name, question in self.log.items():
             if (gate := self.gate(name)) is not None:

@@ -122,7 +122,7 @@ def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
     is_hopeless = not result.certified and first.rows_needed is None
     if is_hopeless and len(result.sides) == 1 and first.notion == "positive":
         pass_both = "pass --yes-risk and --no-risk (certify_two_sided in Python)"
-        sentences.append(Sentence(f"To decide about low scores, which most non-events have, {pass_both}."))
+        sentences.append(Sentence(f"To automate cases with low scores, as most non-events have, {pass_both}."))
     if result.costs is not None:
         sentences += map(Sentence, _costs(result.costs, percent(result.confidence)))
     if first.by_group:
@@ -174,7 +174,8 @@ def _decision(side: Threshold) -> Sentence:
 def _decision_of_side(side: Threshold) -> Sentence:
     bound = percent(side.max_risk)
     if side.value is None:
-        return Sentence(f'No decision "{side.side}" is certified to be wrong in at most {bound} of cases.')
+        decision = f'the decision "{side.side}"'
+        return Sentence(f"No threshold is certified for {decision} with an error rate of at most {bound}.")
     rate = f"at most {bound} of these decisions are wrong; observed {share_text(side.risk)}"
     return Sentence(f'Decide "{side.side}" for {_cases(side)}: {rate}.', "good")
 
@@ -226,7 +227,9 @@ def _plan(side: Threshold, of_side: str) -> Iterator[str]:
     rows = f"{_rounded_up(needed):,} rows in all"
     cases = f"{share_text(coverage)} of cases (observed error rate {share_text(risk)})"
     is_known = risk * coverage * side.n >= _PLANNED_ERRORS
-    chance = "80 % probability" if is_known else "50 % to 90 % probability, because few errors were seen"
+    chance = (
+        "80 % probability" if is_known else "50 % to 90 % probability (uncertain, because few errors were observed)"
+    )
     if side.value is None:
         yield f"About {rows} would certify a threshold{of_side} for {cases}, with {chance}."
     else:
@@ -261,7 +264,7 @@ def _costs(costs: Costs, level: str) -> Iterator[str]:
         f"deciding every row automatically {costs.all_automatic:.4g}."
     )
     yield (
-        f"The net benefit is worth {benefit.value:.4g} referrals per row ({level} CI {benefit.low:.4g} to "
+        f"The net benefit per row equals the cost of {benefit.value:.4g} referrals ({level} CI {benefit.low:.4g} to "
         f"{benefit.high:.4g}). If the scores are calibrated, the threshold with the lowest cost is "
         f"{costs.planned:.4g}."
     )

@@ -147,8 +147,8 @@ class TableMetric(ProbabilityMetric):
                 raise InputError(
                     "preds",
                     "values in [0, 1]",
-                    "other values, not checked",
-                    "find these values with validate_args=True",
+                    "NaN or values outside [0, 1]",
+                    "pass validate_args=True, which checks each update, to find them",
                 )
             tables.append(table)
         return tables
@@ -233,7 +233,10 @@ def curves_of(counts: Tensor, sums: Tensor) -> Curves:
     least, most = low * cell_counts * (1 - _ROUNDED), high * cell_counts * (1 + _ROUNDED)
     if not ((totals[:, :2] >= least) & (totals[:, :2] <= most)).all():
         raise InputError(
-            "preds", "values in [0, 1]", "other values, not checked", "find these values with validate_args=True"
+            "preds",
+            "values in [0, 1]",
+            "NaN or values outside [0, 1]",
+            "pass validate_args=True, which checks each update, to find them",
         )
     rows = cell_counts.sum(axis=(1, 2))
     class_counts, class_sums = (np.array(part.transpose(0, 2, 1), order="C") for part in (cell_counts, totals))
