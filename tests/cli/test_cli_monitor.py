@@ -134,7 +134,7 @@ def test_rows_of_a_period_count_once(first: str, later: str) -> None:
     before = Path("state.json").read_bytes()
     status, _, err = watch(*given, "--every", later)
     said = " ".join(err.split())
-    expected = r"state.json: has a slice '2026-\S+' with days of the period '2026-\S+'; pass --every as for this slice"
+    expected = r"has a slice '(2026-\S+)' with days of the period '2026-\S+'; pass the same --every as for slice '\1'"
     assert (re.search(expected, said) is not None) == (first != later)
     assert (status == 1) == (first != later)
     assert Path("state.json").read_bytes() == before

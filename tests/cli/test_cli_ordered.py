@@ -64,7 +64,7 @@ def test_many_rows_need_exact(table: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(reading, "MOST_ROWS", 100)
     status, _, err = run("report", table, "--ordered")
     assert status == 1
-    assert "triage.csv: has so many rows that they became a sketch, which does not keep the probabilities" in err
+    assert "triage.csv: has so many rows that only a sketch is kept, without the probabilities of each row" in err
     assert "pass --exact to keep the rows, or leave --ordered out" in err
     status, out, _ = run("report", table, "--ordered", "--exact", "--n-resamples", "0")
     assert status == 0

@@ -97,7 +97,7 @@ def test_labels_of_several_models_come_from_one_file(pins: tuple[str, str]) -> N
         (["--own-outcomes"], 2, "--own-outcomes does not work with the log of a decision model"),
         (["--independent"], 2, "--independent does not work with the log of a decision model"),
         (["--png", "c.png"], 2, "--png works only for one question; name it with --question"),
-        (["--on", "name"], 2, "--on names the ids of decision logs (custom_id, id, row_id, input_id)"),
+        (["--on", "name"], 2, "for decision logs, --on takes one of custom_id, id, row_id, input_id"),
         (["--question", "tem"], 1, "old.jsonl: has no question 'tem' with a labelled answer; did you mean 'team'?"),
         (["--baseline", "old.jsonl"], 2, "--baseline does not work with the log of a decision model"),
         (["new.jsonl"], 1, "new.jsonl: is named twice; name the log of each model once"),

@@ -254,7 +254,7 @@ def test_percentages_are_mapped_as_recalibrate_reads_them(stored: str, write: An
         assert (status, "pass --decimal-comma if the comma is a decimal point" in " ".join(err.split())) == (1, True)
         Path("percent.csv").write_text("id,z\n1,1.234 %\n")
         status, _, err = run(*given, "--percent", *options)
-        said = "'1.234 %' has a decimal point; leave --decimal-comma out"
+        said = "'1.234 %' has a decimal point, but --decimal-comma is given; leave --decimal-comma out"
         assert (status, said in " ".join(err.split())) == (1, True)
 
 
@@ -285,8 +285,8 @@ def test_one_file_is_mapped_at_a_time(stored: str, given: str) -> None:
         Path(f"days/day={day}").mkdir(parents=True)
         Path(f"days/day={day}/a.csv").write_bytes(Path("new.csv").read_bytes())
     status, _, err = run("apply", stored, given, "--score", "risk", "--output", "out.csv")
-    said = f"{given}: stands for 2 files, but one file is written; name one file at a time, such as days/day=1/a.csv"
-    assert (status, said in " ".join(err.split())) == (1, True)
+    said = "2 files, but a map is applied to one file at a time; name one file, such as days/day=1/a.csv"
+    assert (status, f"{given}: stands for {said}" in " ".join(err.split())) == (1, True)
 
 
 def test_the_remedy_for_a_name_that_is_taken_works(stored: str) -> None:
@@ -322,7 +322,7 @@ def test_a_failed_run_keeps_the_old_file(stored: str) -> None:
         (("none.csv", "--output", "out.csv"), 1, "no such file"),
         (("empty.csv", "--score", "risk", "--output", "out.csv"), 1, "has no rows"),
         (("a.npy", "--output", "out.csv"), 1, "which has no columns"),
-        (("*.csv", "--score", "risk", "--output", "out.csv"), 1, "stands for 3 files, but one file is written"),
+        (("*.csv", "--score", "risk", "--output", "out.csv"), 1, "stands for 3 files, but a map is applied to"),
         (("http://[::1/a.csv", "--output", "out.csv"), 1, "is not a valid address (Invalid IPv6 URL)"),
         (("new.csv",), 2, "Name the file to write"),
     ],

@@ -227,7 +227,7 @@ def test_a_question_twice_is_an_error_for_forecasts(tmp_path):
         path, "--by", "forecaster", "--on", "question", "--score", "p", "--outcome", "outcome", "--sparse"
     )
     assert status == 1
-    assert "identifies 2 rows of model 'f0'" in error
+    assert "2 rows of model 'f0' have" in error
 
 
 # ---------------------------------------------------------------- logs

@@ -471,7 +471,7 @@ def test_another_column_is_proposed_for_scores_that_are_whole_numbers() -> None:
 def test_groups_that_are_the_targets_too() -> None:
     path = table("a.csv", p_0=[0.5, 0.25], p_1=[0.5, 0.75], target=[0, 1])
     assert refused("report", path, "--by", "target") == (
-        "a.csv: no other column has a usual name for the targets, because --by uses 'target'; if "
+        "a.csv: --by uses 'target', and no other column has a usual name for the targets; if "
         "'target' also holds the targets, type: calibrant report a.csv --by target --target target"
     )
     assert mended("report", path, "--by", "target")["n"] == 2
@@ -818,7 +818,7 @@ QUOTED = {
     "look swapped": "report plain.csv --score won --outcome p",
     "name the column that holds 0 and 1": "report plain.csv --score p --outcome year",
     "name the column that holds the probabilities": "report plain.csv --score year --outcome won",
-    "because --by uses": "report grouped.csv --by label",
+    "and no other column has a usual name": "report grouped.csv --by label",
     "looks transposed; save": "report transposed.npz",
     "is empty (null)": "report hole.csv",
     "if the scores are percentages": "report percent.csv",

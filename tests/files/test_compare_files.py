@@ -190,7 +190,7 @@ def test_classes_and_logits_of_each_file() -> None:
 @pytest.mark.parametrize(
     ("columns", "rows", "options", "said"),
     [
-        (NEW, [*range(N), 5], ("--on", "id"), "new.csv: row 6, column 'id' identifies 2 rows: '{twice}'; name more"),
+        (NEW, [*range(N), 5], ("--on", "id"), "new.csv: row 6: 2 rows have '{twice}' in column 'id'; name more"),
         (
             NEW,
             SHUFFLED,

@@ -370,7 +370,7 @@ REFUSED = {
     "CAST(site AS JSON) = site": "a cast to JSON",
     "CAST(site AS BIT) = site": "a cast to BIT",
     "to_json(site)->>'$..*' = 'x'": "without *",
-    " || ".join(["site"] * 30) + " > ''": "joined more than 20 times",
+    " || ".join(["site"] * 30) + " > ''": "concatenates texts more than 20 times",
     f"site > '{'a' * 2000}'": "a text of more than 1,000 bytes",
     "site COLLATE NOCASE = 'A'": "COLLATE",
     "site.lower() = 'a'": "write lower(...) with all its arguments",

@@ -176,7 +176,7 @@ def test_without_keys_the_models_are_sketches() -> None:
         assert one["difference"]["high"] == pytest.approx(other["difference"]["high"], rel=1e-9)
         assert one["estimates"]["accuracy"]["value"] == pytest.approx(RIGHT[one["name"]].mean())
     _, out, _ = run("long.parquet", *LONG)
-    assert "rows: not paired, because --on names no question" in " ".join(out.split())
+    assert "rows: not paired, because no column of questions was named with --on" in " ".join(out.split())
     clusters = compared("long.parquet", *LONG, "--cluster", "topic")
     assert clusters["paired"]
     narrow, wide = (each["leaderboard"][-1]["difference"] for each in (clusters, found))
@@ -286,7 +286,7 @@ def spelled(columns: dict[str, Any], model: str, old: Any, new: Any) -> dict[str
         (
             spelled(long(), "gpt", IDS[5], IDS[4]),
             ("--on", "id"),
-            f"row 5, column 'id' identifies 2 rows of model 'gpt': '{IDS[4]}'; name more columns that together",
+            f"row 5: 2 rows of model 'gpt' have '{IDS[4]}' in column 'id'; name more columns that together",
         ),
         (
             {**long(), "id": np.arange(3 * N)},

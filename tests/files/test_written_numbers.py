@@ -323,7 +323,7 @@ def test_counts_of_levels_are_their_rows(tmp_path, ending):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ((0.5, 10, 11), "row 2: expected whole numbers with 'correct' from 0 to 'n', got 11 of 10; correct the row"),
+        ((0.5, 10, 11), "row 2: expected whole numbers, 'correct' between 0 and 'n', got 11 of 10; correct the row"),
         ((0.5, 10, -1), "got -1 of 10"),
         ((0.5, 10, 2.5), "got 2.5 of 10"),
         ((0.5, 10.5, 2), "got 2 of 10.5"),

@@ -705,7 +705,9 @@ def test_too_many_groups_are_refused(one_of_some, monkeypatch) -> None:
     ):
         sketch(frame, **EVENT, by="g")
     frame = ENGINES[one_of_some]({"p": grids.edges("standard")[1000:1030], "y": [1] * 30})
-    with pytest.raises(InputError, match="score: expected at most 20 distinct scores next to cell edges, got more"):
+    with pytest.raises(
+        InputError, match="score: expected at most 20 distinct scores next to edges of grid cells, got more"
+    ):
         sketch(frame, **EVENT)
 
 
@@ -829,7 +831,7 @@ def test_columns_of_nothing_known_are_refused() -> None:
 def test_an_engine_that_lacks_pyarrow_says_so(monkeypatch) -> None:
     frame = relation({"p": [0.5], "y": [1]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    needed = f"pyarrow is needed to fetch the cells .* {re.escape(install_command('report'))}"
+    needed = f"pyarrow is needed to fetch the results .* {re.escape(install_command('report'))}"
     with pytest.raises(MissingDependencyError, match=needed):
         sketch(frame, **EVENT)
 
@@ -970,7 +972,7 @@ def test_categories_that_are_numbers_are_refused() -> None:
 
 def test_columns_named_by_numbers_are_not_guessed() -> None:
     frame = pd.DataFrame({0: P4, "y": Y4})
-    with pytest.raises(InputError, match=r"score: .* got '0'; give the columns of the frame names that are strings"):
+    with pytest.raises(InputError, match=r"score: .* got '0'; rename the columns of the frame to strings"):
         sketch(frame, score="0", outcome="y")
 
 

@@ -158,7 +158,7 @@ def test_groups_may_overlap_and_be_crossed():
     assert [one.name for one in alone.groups] == [None, "False", "True"]
     assert found.groups[4].standardised == near(alone.groups[2].standardised)
     assert found.groups[4].p_value == near(kuiper_test(p[young], y[young]).p_value)
-    assert "Holm's correction for 6 groups (all rows are one)" in found.method
+    assert "Holm's correction for 6 groups, including all rows as a group" in found.method
 
 
 def test_small_groups_are_listed_and_count_for_nothing():
@@ -198,7 +198,7 @@ def test_the_top_label_is_judged_by_default():
 
 def test_arguments_that_cannot_be_used_are_refused():
     p, y, group = draw(7, 200, 2)
-    with bad(match="groups: expected the name of each row's group, or a mapping .* got None"):
+    with bad(match="groups: expected an array of each row's group name, or a mapping .* got None"):
         multicalibration_error(p, y)
     with bad(match="groups: expected .* got groups with a table"):
         multicalibration_error(ReliabilityTable.from_scores(p, y), groups=group)

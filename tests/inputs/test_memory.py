@@ -41,7 +41,7 @@ def test_rows_that_are_kept_obey_the_limit(tmp_path: Path, monkeypatch: pytest.M
     path = str(tmp_path / "p.npz")
     np.savez(path, score=np.full(10_000, 0.5), outcome=np.arange(10_000) % 2)
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "200kB")
-    with pytest.raises(FileError, match=r"its rows take more than half of CALIBRANT_MAX_MEMORY, 0.0002 GB"):
+    with pytest.raises(FileError, match=r"its rows take more than half of the 0.0002 GB of CALIBRANT_MAX_MEMORY"):
         read_predictions([path], Options(), keep=True)
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "1MB")
     assert len(read_predictions([path], Options(), keep=True).probs) == 10_000

@@ -235,7 +235,7 @@ def test_blocks_without_spread_have_no_p_value() -> None:
     result = squared_kernel_calibration_error(np.tile(np.eye(2), (50, 1)), np.tile([0, 1], 50))
     assert (result.value, result.standard_error) == (0, 0)
     assert math.isnan(result.p_value)
-    assert result.method == "no p-value: all blocks have the same value"
+    assert result.method == "no p-value: all blocks of rows have the same value"
     assert isinstance(result, SquaredKernelError)
     assert float(result) == 0
 

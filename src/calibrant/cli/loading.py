@@ -200,9 +200,9 @@ def _check_models(ctx: click.Context, models: Sequence[str], paths: Sequence[str
     if len(paths) == len(models) and all(map(is_log, paths)) and (patterns := patterns_of_folders(paths)):
         command = shlex.join(["calibrant", "compare", *patterns])
         msg = (
-            f"{len(paths)} logs in {len(patterns)} folders are compared as {len(paths)} models, but the logs of a "
-            "folder are of different tasks; to compare the folders, quote one pattern for each folder, so that the "
-            f"shell does not expand it: {command}"
+            f"{len(paths)} logs in {len(patterns)} folders would be compared as {len(paths)} models, but the logs "
+            "of a folder are of different tasks; to compare the folders, quote one pattern for each folder, so that "
+            f"the shell does not expand it: {command}"
         )
         raise click.UsageError(msg, ctx)
 
@@ -239,7 +239,7 @@ def _load_long(ctx: click.Context, options: CommandOptions, step: Progress) -> F
     judging = Judging(options.notion, False, weights_are=options.weights_are)
     loaded = cast("FileSketch", _read(options.files, options, judging, step, keep=False))
     check_models(loaded.paths[0], loaded.sources["groups"], len(loaded.sketch.groups))
-    how = "by cluster" if options.clusters else "not paired, because --on names no question"
+    how = "by cluster" if options.clusters else "not paired, because no column of questions was named with --on"
     sources = {name: source for name, source in loaded.sources.items() if name != "groups"}
     sources |= {"models": loaded.sources["groups"], "rows": how}
     return FileSketches(
@@ -441,10 +441,10 @@ def evaluate(
     if isinstance(predictions, FileDecisions):
         return questions.evaluate(predictions, options, {**how, "classwise": options.classwise})
     if options.ordered and isinstance(predictions, FileSketch):
-        problem = "has so many rows that they became a sketch, which does not keep the probabilities of a row together"
+        problem = "has so many rows that only a sketch is kept, without the probabilities of each row"
         raise FileError(predictions.paths[0], problem, "pass --exact to keep the rows, or leave --ordered out")
     if options.ordered and predictions.protocol:
-        problem = "is an evaluation log, whose choices are not levels"
+        problem = "is an evaluation log, whose choices are not ordered levels"
         raise FileError(predictions.paths[0], problem, "leave --ordered out")
     # The choices of an evaluation log are not classes: the second choice of one question is not that of another.
     how["classwise"] = False if options.classwise is None and predictions.protocol else options.classwise
@@ -487,7 +487,7 @@ def recalibrate(
 
     is_sum = isinstance(predictions, FileSketch) and predictions.sketch.notion == "top-label"
     if is_sum and options.notion is None and not is_sketch_file(options.files[0]):
-        problem = "has so many rows that they became a sketch, which holds only the predicted class"
+        problem = "has so many rows that only a sketch is kept, which contains only the predicted class"
         remedy = "pass --exact to map all classes, or --notion top-label to map the confidence"
         raise FileError(predictions.paths[0], problem, remedy)
     how = _named(options, "method", "level", "n_resamples", "rng", "weights_are")
@@ -505,8 +505,11 @@ def _scores(options: CommandOptions, step: Progress | None = None) -> FilePredic
     """Read scores without outcomes, as many columns as shares; all rows are kept."""
     read = _evaluated(replace(options, without_outcomes=True), expand(options.files), step)
     shares = 1 if isinstance(options.trained_prior, float) else len(cast("Sequence[float]", options.trained_prior))
-    if read.probs.reshape(len(read.probs), -1).shape[1] != shares:
-        problem = f"has the scores {read.sources['probs']}, but --trained-prior has {shares} share{'s' * (shares > 1)}"
+    columns = read.probs.reshape(len(read.probs), -1).shape[1]
+    if columns != shares:
+        scores = f"the scores of {columns:,} classes" if columns > 1 else "the scores of one event"
+        prior = f"the shares of {shares:,} classes" if shares > 1 else "the share of one event"
+        problem = f"has {scores} in {read.sources['probs']}, but --trained-prior has {prior}"
         raise FileError(read.paths[0], problem, "name the columns with --score or --probs, or pass the share of each")
     return replace(read, sources={name: source for name, source in read.sources.items() if name != "targets"})
 
@@ -558,9 +561,7 @@ def certify(
     if isinstance(predictions, FileSketch):
         bets = options.certified_by == "betting" or options.largest_cluster or options.max_weight
         if bets and not is_sketch_file(options.files[0]):
-            problem = (
-                "has so many rows that they became a sketch, which pools clusters and so cannot be used by betting"
-            )
+            problem = "has so many rows that only a sketch is kept, but --method betting needs the rows"
             remedy = "pass --exact to keep the rows, or leave --method, --largest-cluster and --max-weight out"
             raise FileError(predictions.paths[0], problem, remedy)
         if options.per_class:

@@ -166,7 +166,7 @@ def _check_period(label: str, spans: Sequence[tuple[date, date, str]], options: 
     other = own and next((name for first, last, name in spans if first <= own[1] and own[0] <= last), None)
     if other:
         problem = f"has a slice {quoted(other)} with days of the period {quoted(label)}"
-        remedy = "pass --every as for this slice, or begin a new state"
+        remedy = f"pass the same --every as for slice {quoted(other)}, or begin a new state"
         raise FileError(options.state_path, problem, remedy)
 
 

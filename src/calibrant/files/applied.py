@@ -97,8 +97,8 @@ def apply_to_file(
     """
     given, (path, *others) = path, expand([path])
     if others:
-        problem = f"stands for {1 + len(others):,} files, but one file is written"
-        raise FileError(given, problem, f"name one file at a time, such as {path}")
+        problem = f"stands for {1 + len(others):,} files, but a map is applied to one file at a time"
+        raise FileError(given, problem, f"name one file, such as {path}")
     check_bytes(path)
     kind = kind_of(path)
     if kind not in ("csv", "json", "parquet", "arrow"):
@@ -287,7 +287,8 @@ def _fractions(
     if comma:  # a point may stand between thousands, so a text with one is not a number
         point = next((row for row, text in enumerate(texts) if "." in text), None)
         if point is not None:
-            problem = f"{percents.place(first + point)}: {shown(texts[point])} has a decimal point"
+            place, text = percents.place(first + point), shown(texts[point])
+            problem = f"{place}: {text} has a decimal point, but --decimal-comma is given"
             raise FileError(table.path, problem, "leave --decimal-comma out, or write a comma", column=column)
         texts = [text.replace(",", ".") for text in texts]
     return percents.fractions(ValueWords.of(np.array(texts, str)), first)

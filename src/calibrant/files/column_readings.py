@@ -273,7 +273,8 @@ class Readings:
         if self.options.percent:  # the expressions compare fractions
             return [replace(answer, always=True)]
         event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({_equals(right, yes)})")
-        case = f"if {quoted(score)} is the probability of an event that was predicted at 0.5 or more"
+        predicted = "which is predicted if this probability is 0.5 or more"
+        case = f"if {quoted(score)} is the probability of an event, {predicted}"
         larger = f"{case}, and you want to evaluate the larger of this probability and its complement"
         top = ColumnReading((*event, "--notion", "top-label"), larger, sql=True)
         return [ColumnReading(event, case, sql=True), top, answer]
@@ -385,7 +386,7 @@ class Readings:
         if not scores or self._fitting(scores, self.truths, ()):
             return ""
         typed = " ".join(("--score", shlex.quote(scores[0]), *self.seen.flags[scores[0]]))
-        remedy = "name the column that holds 0 and 1, or two words, with --outcome"
+        remedy = "name the column of outcomes (0 and 1, or two words) with --outcome"
         amount = next((name for name in self.seen.amounts if name != scores[0]), None)
         if amount is not None:
             remedy += f", or write the event as a condition, such as --outcome '{sql_name(amount)} > 0'"

@@ -30,7 +30,7 @@ def rows_of_counts(
             if is_bad.any():
                 row = int(np.argmax(is_bad))
                 names = quoted(selection.targets[0]), quoted(str(selection.weights))
-                problem = f"row {row_of(start + row):,}: expected whole numbers with {names[0]} from 0 to {names[1]}"
+                problem = f"row {row_of(start + row):,}: expected whole numbers, {names[0]} between 0 and {names[1]}"
                 problem = f"{problem}, got {events[row]:g} of {trials[row]:g}"
                 raise FileError(path, problem, "correct the row", fault=FileFault.VALUE)
             start += len(events)

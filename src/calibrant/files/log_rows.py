@@ -33,6 +33,7 @@ NORMALISATIONS: Final = {
 #: What to do where the right choice is not known, or is not one.
 _JUDGE_THE_ANSWER: Final = "evaluate only the chosen answer, with --score chosen_probability --outcome correct"
 
+_NOT_NORMALIZED: Final = "leave --probs out, to evaluate the log-likelihoods without length normalization"
 _LONGEST_TEXT: Final = 1_000  # characters of a text that may name a group
 #: The column of the question that a row answers.
 QUESTION: Final = "question"
@@ -94,7 +95,7 @@ class LogChoices:
                 cells[column] = softmax(per_length)
             else:
                 problem = "a choice is empty" if lengths else "the log does not contain the texts of the choices"
-                missing[column] = (problem, "leave --probs out, to evaluate the log-likelihoods without text lengths")
+                missing[column] = (problem, _NOT_NORMALIZED)
         return LogRow(cells, missing)
 
 
@@ -358,7 +359,7 @@ def _contradictions(
         value, column = _truth(sample, metric), f"{metric}_probs"
         if value is not None and column in cells and (np.argmax(cells[column]) in right) != bool(value):
             problem = f"{metric} is {wording.number(value)}, but the texts of the choices contradict this value"
-            yield column, (problem, "leave --probs out, to evaluate the log-likelihoods without text lengths")
+            yield column, (problem, _NOT_NORMALIZED)
 
 
 # ---------------------------------------------------------------- the right choice

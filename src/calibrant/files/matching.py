@@ -158,7 +158,9 @@ def check_doubtful(first: FilePredictions, differing: int, rows: int) -> None:
     column = first.column_name("targets")
     if 0 < differing < _DOUBTFUL * rows and role_of(column) != "right":
         problem = f"column {quoted(column)} differs between the models in {differing:,} of {rows:,} rows"
-        remedy = "pass --own-outcomes if each model has its own outcomes, or --same-outcomes to find the rows"
+        remedy = (
+            "pass --own-outcomes if each model has its own outcomes, or --same-outcomes to see the first difference"
+        )
         raise FileError(first.paths[0], problem, remedy)
 
 
@@ -264,7 +266,7 @@ def check_once(model: Keyed, distinct: NDArray[Any], *, long: bool) -> None:
     path, row = model.read.locate(twice)
     key, many = model.keys[twice], int(counts[model.keys[twice]])
     of_model = f" of model {quoted(model.name)}" * long
-    problem = f"row {row:,}, {_in_words(model.read)} identifies {many} rows{of_model}: {shown_key(distinct[key])}"
+    problem = f"row {row:,}: {many} rows{of_model} have {shown_key(distinct[key])} in {_in_words(model.read)}"
     remedy = "name more columns that together identify one row, with --on for each column"
     if long:
         column = " ".join(f"--cluster {shlex.quote(name)}" for name in model.read.columns["keys"])
@@ -354,7 +356,7 @@ def _check_alike(argument: str, differs: NDArray[np.bool_], first: _Placed, othe
     if "keys" not in first.read.arrays:
         remedy = f"if the rows of the files are in different orders, {_by_key(first.read, other.read)}"
     if argument == "groups":
-        remedy += ", or leave --by out if it names the model of each file"
+        remedy += ", or leave --by out if its column only names the model of each file"
     if argument == "targets" and other.read.probs.ndim == 1:
         remedy += "; if each model has its own outcomes, such as whether its answer is correct, pass --own-outcomes"
     raise FileError(path, problem, remedy)

@@ -300,11 +300,11 @@ class _Reader:
         state.rows_kept += rows_of(chunk.arrays)
         state.bytes_kept += sum(column.nbytes for column in chunk.arrays.values())
         if memory_is_limited() and state.bytes_kept > max_memory() // 2:
-            problem = f"its rows take more than half of CALIBRANT_MAX_MEMORY, {max_memory() / 1e9:.3g} GB"
+            problem = f"its rows take more than half of the {max_memory() / 1e9:.3g} GB of CALIBRANT_MAX_MEMORY"
             raise TooMany(
                 chunk.source.path,
                 problem,
-                "leave --exact out, so that the rows become a sketch, or raise CALIBRANT_MAX_MEMORY",
+                "leave --exact out, so that only a sketch of the rows is kept, or raise CALIBRANT_MAX_MEMORY",
             )
         rows = state.rows_kept
         if not self._keep and (rows > MOST_ROWS or rows * width_of(chunk.arrays) > MOST_NUMBERS):

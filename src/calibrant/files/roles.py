@@ -123,7 +123,7 @@ def _usual_targets(
     option = "--outcome" if one_event and noun == "column" else "--target"
     named = next((name for name in groups if name.lower() in usual.names), None)
     if not found and named is not None:
-        problem = f"no other {noun} has a usual name for the targets, because --by uses {quoted(named)}"
+        problem = f"--by uses {quoted(named)}, and no other {noun} has a usual name for the targets"
         raise Unnamed(finder.path, problem, f"if {quoted(named)} also holds the targets, type", (option, named))
     _check_single(finder, {name: (option, name) for name in found}, usual)
     return (found[0],)
@@ -248,7 +248,7 @@ def _question_of_event(score: str, usual: ColumnReading, found: Readings, noun: 
     if is_only and role == "label" and seen.may_be_of(score, target):
         problem = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
         problem = f"{problem}, but no {noun} looks like the true values"
-        remedy = f"add a {noun} with the true values, and name this {noun}"
+        remedy = f"add a {noun} with the true values, and pass its name"
         return _Question(problem, remedy, [replace(usual, always=True)])
     return _Question(f"{quoted(score)} may be the probability of a predicted label", _CHOOSE, readings)
 

@@ -345,7 +345,7 @@ def refusal(tree: Node, columns: Sequence[str], connection: Any) -> tuple[str, s
         if node["class"] == "FUNCTION" and node["function_name"].lower() in _JOINS:
             joined += len(_arguments(node)) - 1
     if joined > _MOST_JOINED:
-        return f"texts joined more than {_MOST_JOINED} times are not allowed", _MADE_BEFORE
+        return f"an expression that concatenates texts more than {_MOST_JOINED} times is not allowed", _MADE_BEFORE
     return None
 
 

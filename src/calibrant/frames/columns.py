@@ -425,7 +425,7 @@ def _named(schema: Schema, argument: str, name: Any) -> str:
         raise InputError(argument, "the name of a column", repr(name), "pass the name as a string")
     if name not in schema:
         names = [str(column) for column in schema]
-        remedy = "give the columns of the frame names that are strings" if name in names else nearest(name, names)
+        remedy = "rename the columns of the frame to strings" if name in names else nearest(name, names)
         raise InputError(argument, "a column of the frame", repr(name), remedy)
     return name
 

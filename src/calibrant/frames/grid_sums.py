@@ -166,7 +166,7 @@ def fetch(frame: LazyFrame) -> nw.DataFrame[Any]:
         lacks = isinstance(error, ImportError) or "ModuleNotFoundError" in str(error)
         if not lacks or "pyarrow" not in str(error).lower():
             raise
-        raise MissingDependencyError("pyarrow", "to fetch the cells of this engine", "report") from error
+        raise MissingDependencyError("pyarrow", "to fetch the results of this engine", "report") from error
 
 
 def queries(frame: LazyFrame, columns: Columns, config: SketchConfig, *, lazy: bool) -> Iterator[LazyFrame]:
@@ -298,7 +298,7 @@ def _too_many(columns: Columns) -> InputError:
     if columns.group is not None:
         remedy = "group by a column with fewer values"
         return InputError("by", f"groups of at most {MOST:,} grid cells", f"more in {columns.group!r}", remedy)
-    expected, got = f"at most {MOST:,} distinct scores next to cell edges", "more"
+    expected, got = f"at most {MOST:,} distinct scores next to edges of grid cells", "more"
     remedy = "round the scores to float32 in the frame first"
     return InputError(columns.score_argument, expected, got, remedy, fault=Fault.TOO_FINE)
 

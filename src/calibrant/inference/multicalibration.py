@@ -42,7 +42,7 @@ _STEADY: Final = 4  # times the fewest data sets, so that the p-value at the cor
 
 _NO_LAW: Final = "the null distribution needs simulated data sets: pass n_resamples=1000"
 _NO_INTERVAL: Final = "no interval: the group was chosen because its value is the largest"
-_EXPECTED: Final = "the name of each row's group, or a mapping from names to such arrays or masks"
+_EXPECTED: Final = "an array of each row's group name, or a mapping from names to such arrays or to masks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,7 +318,9 @@ def multicalibration_of(
         group=worst.name,
         groups=tuple(results),
         n=table.n,
-        method=everything.method(f"{law}, Holm's correction for {family:,} groups (all rows are one); {_NO_INTERVAL}"),
+        method=everything.method(
+            f"{law}, Holm's correction for {family:,} groups, including all rows as a group; {_NO_INTERVAL}"
+        ),
         error_bound=max(group.standardised + group.error_bound for group in evaluated) - worst.standardised,
     )
 

@@ -139,7 +139,7 @@ def _places(logs: Sequence[NamedLog]) -> tuple[int, list[NDArray[np.int64]]]:
     for each in logs:
         lone = each.log.n - len(numbers)
         if lone > _MOST_LONE * each.log.n:
-            expected = "an id that all logs have in at least half of the rows"
+            expected = "at least half of the rows of each log with an id that all logs have"
             got = f"{lone:,} of {each.log.n:,} rows without such an id"
             raise InputError(each.argument, expected, got, "compare logs of the same inputs, with the same ids")
     return len(numbers), [np.array([numbers.get(name, -1) for name in each.log.ids]) for each in logs]

@@ -372,7 +372,7 @@ def _check_order(names: tuple[str, ...] | None, probs: Any) -> None:
     columns = getattr(probs, "column_names", None) or getattr(probs, "columns", None)
     own = tuple(map(str, columns)) if isinstance(columns, Iterable) else ()
     if names != own and sorted(names) == sorted(own):
-        remedy = "pass class_names in this order, or the columns in that of class_names"
+        remedy = "pass class_names in the order of the columns, or reorder the columns like class_names"
         raise InputError("class_names", f"the order of the columns of probs ({', '.join(own)})", str(names), remedy)
 
 
@@ -645,6 +645,6 @@ def _check_range(weights: NDArray[np.float64], *, units: bool) -> None:
         raise InputError("weights", expected, got, remedy, row=row)
     if not units and not LEAST_WEIGHT <= least <= most <= MOST_WEIGHT:
         row = row if least < LEAST_WEIGHT else int(np.argmax(weights))
-        expected = f"0, or weights from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g} because the sums are added to other sums"
-        remedy = "divide all weights, including the weights of other parts, by the same number"
+        expected = f"0, or weights from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}, so that sums over other data can be added"
+        remedy = "divide all weights, also those of the other data, by the same number"
         raise InputError("weights", expected, f"{weights[row]:.3g} at row {row}", remedy, row=row)

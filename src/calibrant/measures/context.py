@@ -30,7 +30,7 @@ from calibrant.statistics.resampling import Resampling, Stream, in_blocks
 
 _NOT_FINITE: Final = "no interval: the ends are not finite, because too few rows determine the measure"
 _ROUNDING: Final = 1e-12  # relative: ends that differ by less are equal
-_RAISED: Final = "the upper end is raised to the bound that follows from the intervals of other errors"
+_RAISED: Final = "the upper end is raised to a bound that the intervals of other error measures imply"
 
 
 class Draws(NamedTuple):

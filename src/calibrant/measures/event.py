@@ -69,7 +69,7 @@ class Event(Memo):
     n_bins: int = 15
     means: PredictionMeans | None = None
     classes: Classes | None = None
-    no_classes: str = "one event is evaluated, no classes"
+    no_classes: str = "only one event is evaluated, not classes"
     asked_classes: int = 0
     clusters: Clustered | None = None
     logits: bool = False

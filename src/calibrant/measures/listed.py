@@ -138,7 +138,7 @@ def selected(measures: Any = None, profile: str | None = None) -> Selection:
     """Return the profile that is named, and its measures or those of a list of keys and `Measure`s, in its order."""
     if isinstance(measures, str):
         if profile is not None and measures != profile:
-            remedy = "name the profile once; for one measure pass a list"
+            remedy = "to select one measure, pass a list such as ['ece']; to select a profile, name it once"
             raise InputError("measures", "a list if a profile is given", repr(measures), remedy)
         return Selection(of_profile(_profile("measures", measures)), PROFILES[measures], listed=False)
     shown = _profile("profile", STANDARD.name if profile is None else profile)

@@ -136,8 +136,9 @@ def exact(event: Event) -> float:
 
 NOT_ASKED: Final = "no interval was requested (level=None)"
 NO_INTERVAL: Final = Unavailable("no interval: no method is known for this measure")
-NO_BOUND: Final = Unavailable("no certified error is known for this measure")
+NO_BOUND: Final = Unavailable("no bound on the approximation error is known for this measure")
 NO_FLOOR: Final = Unavailable("no noise floor: only measures for which lower values are better have a noise floor")
+NOT_AN_ERROR: Final = Unavailable("no noise floor: the measure is not a calibration error")
 PROPER_SCORE: Final = Unavailable("no noise floor: the measure also rewards discrimination")
 NO_DIFFERENCE: Final = Unavailable("models are not compared by this measure")
 

@@ -136,7 +136,7 @@ def refuted(test: TestResult, impossible: ImpossibleOutcomes | None) -> TestResu
         return test
     rows = impossible.events + impossible.non_events
     details = {**test.details, "impossible_outcomes": rows, "p_value_of_sums": test.p_value}
-    method = f"{test.method}; decided by outcomes that the scores exclude"
+    method = f"{test.method}; p-value of outcomes with a predicted probability of 0 or nearly 0"
     return replace(test, p_value=impossible.p_value, method=method, details=details)
 
 

@@ -358,7 +358,7 @@ class Monitor(Shown):
         if table.whole:
             return 1.0
         if self.max_weight is None:
-            remedy = "pass max_weight (--max-weight), a bound on every weight that is known before the outcomes"
+            remedy = "pass max_weight (--max-weight), a bound on all weights, chosen before the outcomes are known"
             raise InputError("weights", "whole numbers, or max_weight", "other weights", remedy)
         if data.predictions is not None:
             given = np.asarray(as_values("weights", weights), np.float64).reshape(-1)

@@ -22,8 +22,9 @@ _HELP: Final = {
     "mean_difference": "Mean predicted probability minus observed frequency over all slices.",
     "group_log10_evidence": "Decimal logarithm of the largest evidence of a group after closed testing.",
     "group_called_out": "1 if the group is no longer calibrated, after closed testing, else 0.",
-    "promise_log10_evidence": "Decimal logarithm of the largest evidence against the promise of a threshold.",
-    "promise_broken": "1 if the promise of a threshold is no longer kept, else 0.",
+    "promise_log10_evidence": "Decimal logarithm of the largest evidence that the error rate of a threshold "
+    "exceeds its maximum.",
+    "promise_broken": "1 if the error rate of a threshold exceeds its maximum, else 0.",
     "promise_risk": "Observed error rate of the automatic decisions.",
 }
 _TEN: Final = math.log(10)

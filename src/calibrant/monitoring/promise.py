@@ -76,7 +76,7 @@ class Promise:
         if sums is not None:
             edges = np.nextafter(sums.low, 1.0)  # scores in a cell are from here on
             if bool((sums.several & (edges < self.value) & (self.value < sums.high)).any()):
-                expected = "a threshold at an edge of the grid, for sketches"
+                expected = "a threshold at an edge of the grid of the sketch"
                 remedy = "certify the threshold from a sketch, or pass the rows of each slice"
                 raise InputError("threshold", expected, f"{self.value:.17g}", remedy)
             scores = np.where(sums.several, sums.high if below else edges, scores)

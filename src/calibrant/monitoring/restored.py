@@ -124,12 +124,13 @@ def _impossible(part: Sequence[Any], n: float) -> Impossible:
 def _wealth(part: Mapping[str, Any], slices: Sequence[Slice]) -> Wealth:
     logs = unpack(part["logs"], np.float64, (len(BETS),))
     held = np.isfinite(logs)
-    require((np.isneginf(logs) | (np.abs(logs) <= _MOST_EVIDENCE)).all(), "a wealth that is too large")
+    require((np.isneginf(logs) | (np.abs(logs) <= _MOST_EVIDENCE)).all(), "a number under 'wealth' that is too large")
     wealth = Wealth(logs, number(part["units"], 0.0, _MOST_EVIDENCE))
     if slices:  # a bet that could lose more than everything was lost, and nobody wins against the mean that is seen
         n, gap = (sum(getattr(each, name) for each in slices) for name in ("n", "gap"))
-        require((np.abs(BETS[held]) * n < _ROUNDED * wealth.units).all(), "bets of other rows")
-        require(wealth.units and wealth.log_e(gap / n, n, slices[0].information) <= _ROUNDED - 1, "bets that won")
+        reason = "numbers under 'wealth' that do not fit the slices"
+        require((np.abs(BETS[held]) * n < _ROUNDED * wealth.units).all(), reason)
+        require(wealth.units and wealth.log_e(gap / n, n, slices[0].information) <= _ROUNDED - 1, reason)
     return wealth
 
 

@@ -643,7 +643,7 @@ def plain_estimate(
     numbers = {
         **_attributes(estimate, ("value",), path, missing, reason),
         **_attributes(estimate, ("low", "high", "level"), path, missing, reason or estimate.method),
-        **_attributes(estimate, ("error_bound",), path, missing, "no certified error is known"),
+        **_attributes(estimate, ("error_bound",), path, missing, "no bound on the approximation error is known"),
     }
     if tested:
         floor = estimate.floor

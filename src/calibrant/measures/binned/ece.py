@@ -232,7 +232,7 @@ def adaptive_calibration_error(
 def _adaptive_interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(ACE), inference.rejects(ACE)
     ends = absolute_interval(inference.event.of(quantile_sums), value, inference.level, rejected=rejected)
-    return Interval(*ends, "Gaussian thinning, for bins with these edges")
+    return Interval(*ends, "Gaussian thinning, with the bin edges held fixed")
 
 
 def _adaptive_replicate(replicates: Replicates) -> Float64s:

@@ -96,7 +96,7 @@ def _details(event: Event) -> Details:
     bins, held = event.of(uniform_bins), _held(event)
     details = {"least_rows": LEAST_ROWS, "of_all_bins": float(np.nanmax(np.abs(bins.gaps)))}
     if not len(held):
-        return {**details, "reason": _NO_BIN if event.clusters is None else f"{_NO_BIN} of {LEAST_CLUSTERS} clusters"}
+        return {**details, "reason": _NO_BIN if event.clusters is None else f"{_NO_BIN} and {LEAST_CLUSTERS} clusters"}
     b = int(held[np.argmax(np.abs(bins.gaps[held]))])
     place = {"bin": b, "left": float(bins.edges[b]), "right": float(bins.edges[b + 1])}
     return {**details, **place, "count": tidy_weight(float(bins.counts[b])), "gap": float(bins.gaps[b])}
@@ -108,8 +108,8 @@ def _interval(inference: Inference) -> Interval:
     if not sums.held.any():
         return Interval(math.nan, math.nan, f"no interval: {_NO_BIN} after pooling scores into cells")
     ends = maximum_interval(sums, value, inference.level, rejected=rejected)
-    clusters = "" if inference.event.clusters is None else f" of {LEAST_CLUSTERS} clusters"
-    return Interval(*ends, f"over bins with {LEAST_ROWS} rows{clusters}; Clopper-Pearson")
+    clusters = "" if inference.event.clusters is None else f" and {LEAST_CLUSTERS} clusters"
+    return Interval(*ends, f"over bins with at least {LEAST_ROWS} rows{clusters}; Clopper-Pearson")
 
 
 def _implied(inference: Inference) -> float:

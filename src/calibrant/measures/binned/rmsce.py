@@ -20,7 +20,7 @@ from calibrant.measures.binned.ece import ECE
 from calibrant.measures.context import Inference, Replicates
 from calibrant.measures.differences import pair
 from calibrant.measures.event import Event, certified
-from calibrant.measures.measure import Details, Difference, Measure, Null, OverClasses, Unavailable
+from calibrant.measures.measure import NOT_AN_ERROR, Details, Difference, Measure, Null, OverClasses, Unavailable
 from calibrant.measures.read_arguments import binned_error, bins_with_rows
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import Arguments, Predicted
@@ -93,7 +93,7 @@ def _square_ends(inference: Inference) -> tuple[float, float]:
 def _interval(inference: Inference) -> Interval:
     low, high = _square_ends(inference)
     high = max(math.sqrt(max(high, 0.0)), inference.event.value(RMSCE))
-    return Interval(math.sqrt(max(low, 0.0)), high, f"roots of the square's ends: {_METHOD}")
+    return Interval(math.sqrt(max(low, 0.0)), high, f"square roots of the CI of the debiased squared CE: {_METHOD}")
 
 
 def _debiased_square(event: Event) -> float:
@@ -193,7 +193,7 @@ MURPHY_RELIABILITY = Measure(
     binning="uniform",
     profiles=_FORECAST,
     bound=_reliability_bound,
-    interval=Unavailable("no interval: the reliability is the square of the RMSCE, which has an interval"),
+    interval=Unavailable("no interval: square the interval limits of the RMSCE"),
     null=Null(replicate=lambda replicates: np.square(rmsce.replicate(replicates))),
 )
 
@@ -211,6 +211,6 @@ MURPHY_RESOLUTION = Measure(
     range=(0.0, 0.25),
     profiles=_FORECAST,
     bound=certified(lambda cells, event: resolution_bound(cells, event.n_bins)),
-    interval=Unavailable("no interval: chance variation in the bins biases it upwards"),
-    null=Unavailable("no noise floor: the measure is not an error"),
+    interval=Unavailable("no interval: chance variation in the bins biases the measure upwards"),
+    null=NOT_AN_ERROR,
 )

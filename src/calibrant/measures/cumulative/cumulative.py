@@ -196,7 +196,7 @@ KS = Measure(
     label="KS error",
     meaning="The largest absolute cumulative sum of prediction minus outcome over rows sorted by score, divided by the "
     "number of rows.",
-    misleads="Errors whose signs alternate along the scores cancel.",
+    misleads="Errors cancel if their signs alternate as the score increases.",
     computed="The KS error is the largest absolute cumulative sum of prediction minus outcome over rows sorted by "
     "score, divided by the number of rows",
     sources=("Gupta et al. 2021",),
@@ -328,7 +328,7 @@ KUIPER = Measure(
     label="Kuiper error",
     meaning="The range of the cumulative sum of prediction minus outcome over rows sorted by score, divided by the "
     "number of rows.",
-    misleads="Errors whose signs alternate along the scores cancel.",
+    misleads="Errors cancel if their signs alternate as the score increases.",
     computed="The Kuiper error is the range of the cumulative sum of prediction minus outcome over rows sorted by "
     "score, divided by the number of rows",
     sources=("Arrieta-Ibarra et al. 2022",),

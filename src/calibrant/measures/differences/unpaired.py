@@ -37,6 +37,7 @@ from calibrant.table.cluster_sums import BucketSums
 
 _LEAST: Final = 1e-300
 _SQUARES: Final = "independent rows, variances added"
+_SUBTRACTED: Final = "intervals of both models, limits subtracted, conservative"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -161,7 +162,7 @@ class SummedPair(ModelPair):
     def absolute_interval(self, level: float) -> Interval:
         """Return the differences of the ends of each model's own interval, at half the error."""
         (low, high), (least, most) = (model.absolute_ends((1 + level) / 2) for model in (self.first, self.second))
-        return Interval(low - most, high - least, "Gaussian thinning of each, ends subtracted, conservative")
+        return Interval(low - most, high - least, f"Gaussian thinning {_SUBTRACTED}")
 
     def accuracy_interval(self, value: float, level: float) -> Interval:
         """Return the interval from the ends of Wilson's intervals of both: their distances together."""
@@ -169,10 +170,10 @@ class SummedPair(ModelPair):
             accuracy_interval(model.design, model.means, level) for model in (self.first, self.second)
         )
         if not self.independent:
-            return Interval(low - most, high - least, "Wilson of each, ends subtracted, conservative")
+            return Interval(low - most, high - least, f"Wilson {_SUBTRACTED}")
         one, other = self.first.means.accuracy, self.second.means.accuracy
         ends = value - math.hypot(one - low, most - other), value + math.hypot(high - one, other - least)
-        return Interval(*ends, f"Wilson of each, {_SQUARES}")
+        return Interval(*ends, f"Wilson intervals of both models, {_SQUARES}")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -18,7 +18,7 @@ from calibrant.measures.event import Event, certified
 from calibrant.measures.isotonic import isotonic
 from calibrant.measures.means.in_the_large import largest_gap
 from calibrant.measures.means.means import rate_rows, uncertainty_interval
-from calibrant.measures.measure import Measure, Null, Unavailable, exact
+from calibrant.measures.measure import NOT_AN_ERROR, Measure, Null, exact
 from calibrant.measures.read_arguments import event_table, table_bins
 from calibrant.measures.simulated import ClusterNull, GapSums, RowNull, null_of
 from calibrant.measures.unseen import unseen_share
@@ -98,9 +98,6 @@ def score_decomposition(
     return isotonic.murphy(table, table_bins(table, n_bins, binning, closed), score)
 
 
-_NOT_AN_ERROR = Unavailable("no noise floor: the measure is not an error")
-
-
 def decomposition(event: Event) -> ScoreDecomposition:
     """Return CORP's decomposition of the Brier score: ``event.of(decomposition)``."""
     return isotonic.corp(event.table, "brier")
@@ -167,7 +164,7 @@ def _discrimination_interval(inference: Inference) -> Interval:
     return Interval(
         min(low, max(value - share * (1 - share), 0.0)),
         high,
-        f"{isotonic.METHOD}; widened by the rate of errors that did not occur",
+        f"{isotonic.METHOD}; widened because the rate of errors may be above 0, although none occurred",
     )
 
 
@@ -212,7 +209,7 @@ DISCRIMINATION = Measure(
     range=(0.0, 0.25),
     bound=lambda event: event.of(_bound),
     interval=_discrimination_interval,
-    null=_NOT_AN_ERROR,
+    null=NOT_AN_ERROR,
 )
 
 UNCERTAINTY = Measure(
@@ -229,5 +226,5 @@ UNCERTAINTY = Measure(
     range=(0.0, 0.25),
     bound=exact,
     interval=_uncertainty_interval,
-    null=_NOT_AN_ERROR,
+    null=NOT_AN_ERROR,
 )

@@ -17,7 +17,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.resampling import Rng, check_level, normal_quantile, seed_of
 
-_METHOD: Final = "isotonic fits of five folds; normal approximation, variance doubled because the folds share rows"
+_METHOD: Final = "5-fold isotonic fits; normal approximation, variance doubled because the fits share rows"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
-from calibrant.measures.measure import Details, Measure, Unavailable
+from calibrant.measures.measure import NOT_AN_ERROR, Details, Measure, Unavailable
 from calibrant.measures.read_arguments import event_table
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
@@ -447,7 +447,6 @@ def line_by_cluster(rows: Clustered) -> tuple[float, Variance | None]:
 
 _METHOD: Final = "normal, by the sandwich formula"
 _NO_MEAN: Final = "a mean over classes does not describe any class; evaluate one class at a time"
-_NO_FLOOR: Final = Unavailable("no noise floor: the measure is not an error")
 _ONE_KIND: Final = "all outcomes are equal"
 
 
@@ -576,7 +575,7 @@ CALIBRATION_INTERCEPT = Measure(
     details=_intercept_details,
     interval=_intercept_interval,
     influence=lambda event: intercept_influence(event.design.fine),
-    null=_NO_FLOOR,
+    null=NOT_AN_ERROR,
     over_classes=Unavailable(_NO_MEAN),
     functions=(calibration_intercept,),
 )
@@ -597,7 +596,7 @@ CALIBRATION_SLOPE = Measure(
     details=_slope_details,
     interval=lambda inference: Interval(inference.of(line_of).low, inference.of(line_of).high, _METHOD),
     influence=lambda event: slope_influence(event.design.fine),
-    null=_NO_FLOOR,
+    null=NOT_AN_ERROR,
     over_classes=Unavailable(_NO_MEAN),
     origin=1.0,
     compare_groups=compare_slopes,

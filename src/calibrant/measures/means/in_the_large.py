@@ -12,7 +12,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.measures.context import Inference
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import gap_influence, gap_variance, mean_score_influence
-from calibrant.measures.measure import Details, Measure, OwnLaw, Unavailable, exact
+from calibrant.measures.measure import NOT_AN_ERROR, Details, Measure, OwnLaw, Unavailable, exact
 from calibrant.measures.read_arguments import event_table
 from calibrant.results import Floor
 from calibrant.runtime.arrays import ArrayLike, Float64s
@@ -90,7 +90,7 @@ MEAN_CONFIDENCE = Measure(
     range=(0.0, 1.0),
     bound=exact,
     influence=lambda event: mean_score_influence(event.design.fine, _mean_score(event)),
-    null=Unavailable("no noise floor: the measure is not an error"),
+    null=NOT_AN_ERROR,
 )
 
 MEAN_GAP = Measure(
@@ -180,7 +180,7 @@ def _ratio_influence(event: Event) -> Influence | None:
 
 
 #: Why a group is not compared by the ratio.
-FEW_EXPECTED: Final = f"fewer than {MINORITY} events or non-events expected at the common ratio"
+FEW_EXPECTED: Final = f"fewer than {MINORITY} events or non-events expected at the O:E ratio of all groups together"
 
 
 def ratio_influence(cells: Cells, ratio: float) -> Influence | None:
@@ -249,7 +249,7 @@ OE_RATIO = Measure(
     name="oe_ratio",
     label="O:E ratio",
     meaning="Observed events divided by expected events. The ideal value is 1. Above 1, the event is underestimated.",
-    misleads="Positive and negative differences cancel. One rare event changes it strongly.",
+    misleads="Positive and negative differences cancel. If the event is rare, a single occurrence changes it strongly.",
     computed="The O:E ratio is the number of observed events divided by the sum of the predicted probabilities",
     sources=("Debray et al. 2017",),
     value=lambda event: _ratio(event.table),

@@ -30,7 +30,7 @@ from calibrant.measures.means.means import (
     surprises,
     within_one_influence,
 )
-from calibrant.measures.measure import PROPER_SCORE, Details, Difference, Measure, Unavailable, exact
+from calibrant.measures.measure import NOT_AN_ERROR, PROPER_SCORE, Details, Difference, Measure, Unavailable, exact
 from calibrant.measures.read_arguments import class_predictions
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.sketch import Arguments, Predicted
@@ -71,7 +71,7 @@ ACCURACY = Measure(
     meaning="The share of rows whose predicted class is correct. Higher is better.",
     of_event=(
         "accuracy at 0.5",
-        "The share of rows in which the event occurs and the score is 0.5 or more, or neither. Higher is better.",
+        "The share of correct rows if the event is predicted at a score of 0.5 or more. Higher is better.",
     ),
     misleads="Correct predictions with confidence 0.51 and 0.99 count alike.",
     computed="The accuracy is the share of rows whose predicted class is correct",
@@ -82,7 +82,7 @@ ACCURACY = Measure(
     bound=lambda event: event.predictions.accuracy_bound,
     interval=_accuracy_interval,
     influence=lambda event: accuracy_influence(event.design, event.predictions),
-    null=Unavailable("no noise floor: the measure is not an error"),
+    null=NOT_AN_ERROR,
     difference=Difference(
         value=lambda model: model.means.accuracy,
         estimate=pair.accuracy_difference,
@@ -368,7 +368,8 @@ WITHIN_ONE = Measure(
     label="within one level",
     meaning="The share of rows whose most probable level is at most one level from the observed level. Higher is "
     "better.",
-    misleads="With two levels it is always 1. With three, the middle level always counts.",
+    misleads="With two levels it is always 1. With three, rows in which the middle level is predicted or "
+    "observed always count.",
     computed="The accuracy within one level is the share of rows whose most probable level is at most one level from "
     "the observed level",
     value=_of_levels(lambda ordered: ordered.within_one),
@@ -380,7 +381,7 @@ WITHIN_ONE = Measure(
     bound=exact,
     interval=_within_one_interval,
     influence=_level_influence(within_one_influence),
-    null=Unavailable("no noise floor: the measure is not an error"),
+    null=NOT_AN_ERROR,
     difference=Unavailable("models are not compared by measures of ordered levels"),
 )
 

@@ -23,7 +23,7 @@ from calibrant.measures.means.means import (
     steadied_by_scores,
     surprises,
 )
-from calibrant.measures.measure import Details, Measure, Unavailable, exact
+from calibrant.measures.measure import NOT_AN_ERROR, Details, Measure, Unavailable, exact
 from calibrant.measures.read_arguments import event_table
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import Arguments, Predicted
@@ -193,7 +193,7 @@ BRIER_SKILL = Measure(
     bound=exact,
     interval=_interval,
     caution=lambda event: surprises(event.design.cells),
-    null=Unavailable("no noise floor: the measure is not an error"),
+    null=NOT_AN_ERROR,
     functions=(brier_skill_score,),
 )
 
@@ -294,7 +294,7 @@ LOG_LOSS_SKILL = Measure(
     caution=lambda event: surprises(event.design.cells),
     bound=certified(_log_loss_skill_bound),
     influence=_log_loss_skill_influence,
-    null=Unavailable("no noise floor: the measure is not an error"),
+    null=NOT_AN_ERROR,
     over_classes=Unavailable("a mean of ratios over classes has no meaning; evaluate one class at a time"),
     functions=(log_loss_skill_score,),
 )

@@ -281,9 +281,9 @@ def truthful_square(table: ReliabilityTable) -> float:
 
 _TOGETHER: Final = 1 << 16  # of the rows that are read at a time
 
-_ONE_BLOCK: Final = "no standard error: there is one block; pass more rows or smaller blocks"
-_ALL_EQUAL: Final = "no p-value: all blocks have the same value"
-_METHOD: Final = "Student's t distribution of the mean over blocks, one-sided"
+_ONE_BLOCK: Final = "no standard error: there is one block of rows; pass more rows or smaller blocks"
+_ALL_EQUAL: Final = "no p-value: all blocks of rows have the same value"
+_METHOD: Final = "Student's t distribution of the mean over blocks of rows, one-sided"
 
 
 @dataclass(frozen=True, kw_only=True)
