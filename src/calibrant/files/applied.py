@@ -114,26 +114,16 @@ def apply_to_file(
     _check_names(table, names, kind)
     arrow, header = load("pyarrow", "to write files"), [*table.header, *names]
     rows, failures = 0, []
-    percents = {column: _percents_of(table, column, comma=comma) for column in columns} if percent else {}
+    scores = _Scores(table, columns, comma=comma, percent=percent, odds=odds)
 
     def longer() -> Iterator[Any]:
         nonlocal rows
         try:
             for batch, texts in _batches(table, columns, comma=comma, as_text=percent):
-                scores = [
-                    _fractions(table, column, read, rows, percents[column], comma=comma)
-                    if percent
-                    else _numbers(table, column, read, rows)
-                    for column, read in zip(columns, texts, strict=True)
-                ]
-                values = np.column_stack(scores)
-                if odds is not None:
-                    places = partial(_row_after, table, rows)
-                    values = probabilities(values, odds, path, columns, places, "correct the cell")
-                wider = [*batch.columns, *_mapped(table, columns, values, mapped, rows)]
+                wider = [*batch.columns, *_mapped(table, columns, scores.read(texts, rows), mapped, rows)]
                 yield arrow.RecordBatch.from_arrays(wider, schema=_schema(batch.schema, header))
                 rows += batch.num_rows
-            check_per_cents(path, columns, max((each.largest for each in percents.values()), default=0.0))
+            scores.check()
         except CalibrantError as error:
             failures.append(error)  # what writes the rows would raise another one
             raise
@@ -256,42 +246,60 @@ def _mapped(
     return [arrow.array(column) for column in found.reshape(len(values), -1).T]
 
 
-def _row_after(table: FileTable, first: int, row: int) -> int:
-    """Return the data row of a row of a batch that begins at row ``first``."""
-    return table.row_of(first + row)
+class _Scores:
+    """The scores of a file as probabilities or logits, batch by batch."""
 
+    def __init__(
+        self, table: FileTable, columns: Sequence[str], *, comma: bool, percent: bool, odds: str | None
+    ) -> None:
+        self.table, self.columns = table, columns
+        self.comma, self.odds = comma, odds
+        self.percents = {column: self._percents_of(column) for column in columns} if percent else {}
 
-def _percents_of(table: FileTable, column: str, *, comma: bool) -> Percents:
-    """Return what reads the scores of a column as percentages."""
+    def read(self, columns: Sequence[Any], first: int) -> NDArray[np.float64]:
+        """Return the scores of a batch that begins at row ``first``, (n, k)."""
+        read = self._fractions if self.percents else partial(_numbers, self.table)
+        values = np.column_stack([read(*named, first) for named in zip(self.columns, columns, strict=True)])
+        if self.odds is None:
+            return values
+        return probabilities(
+            values, self.odds, self.table.path, self.columns, lambda row: self.table.row_of(first + row), "correct it"
+        )
 
-    def place(row: int) -> str:
-        return f"row {table.row_of(row)}, column {quoted(column)}"
+    def check(self) -> None:
+        """Reject percentages that are fractions in all rows."""
+        largest = max((each.largest for each in self.percents.values()), default=0.0)
+        check_per_cents(self.table.path, self.columns, largest)
 
-    def remedy(text: str) -> str:
-        return "pass --decimal-comma if the comma is a decimal point" if "," in text and not comma else _MISSING
+    def _percents_of(self, column: str) -> Percents:
+        """Return what reads the scores of a column as percentages."""
 
-    return Percents(table.path, place, remedy, column)
+        def place(row: int) -> str:
+            return f"row {self.table.row_of(row)}, column {quoted(column)}"
 
+        def remedy(text: str) -> str:
+            has_comma = "," in text and not self.comma
+            return "pass --decimal-comma if the comma is a decimal point" if has_comma else _MISSING
 
-def _fractions(
-    table: FileTable, column: str, scores: Any, first: int, percents: Percents, *, comma: bool
-) -> NDArray[np.float64]:
-    """Return the scores of a column of percentages, numbers or texts, as fractions."""
-    arrow = load("pyarrow", "to write files")
-    if not (arrow.types.is_string(scores.type) or arrow.types.is_large_string(scores.type)):
-        return percents.fractions(_numbers(table, column, scores, first), first)
-    texts = scores.to_pylist()
-    empty = next((row for row, text in enumerate(texts) if text is None), None)
-    if empty is not None:
-        raise _without_number(table, column, first + empty)
-    if comma:  # a point may stand between thousands, so a text with one is not a number
-        point = next((row for row, text in enumerate(texts) if "." in text), None)
-        if point is not None:
-            place, text = percents.place(first + point), shown(texts[point])
-            problem = f"{place}: {text} has a decimal point, but --decimal-comma is given"
-            raise FileError(table.path, problem, "leave --decimal-comma out, or write a comma", column=column)
-        texts = [text.replace(",", ".") for text in texts]
-    return percents.fractions(ValueWords.of(np.array(texts, str)), first)
+        return Percents(self.table.path, place, remedy, column)
+
+    def _fractions(self, column: str, scores: Any, first: int) -> NDArray[np.float64]:
+        """Return the scores of a column of percentages, numbers or texts, as fractions."""
+        arrow, percents = load("pyarrow", "to write files"), self.percents[column]
+        if not (arrow.types.is_string(scores.type) or arrow.types.is_large_string(scores.type)):
+            return percents.fractions(_numbers(self.table, column, scores, first), first)
+        texts = scores.to_pylist()
+        empty = next((row for row, text in enumerate(texts) if text is None), None)
+        if empty is not None:
+            raise _without_number(self.table, column, first + empty)
+        if self.comma:  # a point may stand between thousands, so a text with one is not a number
+            point = next((row for row, text in enumerate(texts) if "." in text), None)
+            if point is not None:
+                place, text = percents.place(first + point), shown(texts[point])
+                problem = f"{place}: {text} has a decimal point, but --decimal-comma is given"
+                raise FileError(self.table.path, problem, "leave --decimal-comma out, or write a comma", column=column)
+            texts = [text.replace(",", ".") for text in texts]
+        return percents.fractions(ValueWords.of(np.array(texts, str)), first)
 
 
 def _without_number(table: FileTable, column: str, row: int) -> FileError:
