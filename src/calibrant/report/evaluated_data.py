@@ -163,7 +163,7 @@ def of_arguments(
 ) -> EvaluatedData:
     """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups.
 
-    ``subgroups`` are the names of the groups of several columns; next to a sketch, the sketches of these groups.
+    ``subgroups`` are the names of the groups of several columns; with a sketch, the sketches of these groups.
     """
     others: dict[str, Any] = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
