@@ -557,7 +557,7 @@ class Monitor(Shown):
     def called_out(self) -> list[str]:
         """The groups that are no longer calibrated, by closed testing.
 
-        The family-wise error, at least one false group at any time, has a probability of at most ``alpha``.
+        The probability that a calibrated group is ever among them is at most ``alpha`` (family-wise error).
         """
         bound = -math.log(self.alpha)
         return [name for name, group in (self._groups or {}).items() if group.most >= bound or bool(group.impossible)]

@@ -317,7 +317,7 @@ def check_table(table: ReliabilityTable, notion: Notion | None) -> tuple[Reliabi
     Raises
     ------
     InputError
-        For a notion of several events, and for an empty table.
+        For the notions "classwise" and "multilabel", and for an empty table.
     """
     if notion is not None:
         check_choice("notion", notion, NOTIONS)
