@@ -102,7 +102,7 @@ def reliability_diagram(probs: ArrayLike, targets: ArrayLike, n_bins: int = 15) 
     -------
     dict
         ``"confidences"``, the mean confidence of each bin; ``"accuracies"``; ``"proportions"``, its share of the rows.
-        An empty bin has its midpoint as confidence, and 0.0 twice.
+        An empty bin has its midpoint as confidence, and 0.0 as accuracy and proportion.
 
     Examples
     --------

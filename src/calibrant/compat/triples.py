@@ -161,7 +161,8 @@ def compute_nll(probs: ArrayLike, labels: Any, eps: float = 1e-12) -> float:
     probs, labels
         As in `compute_brier_score`.
     eps : float, default 1e-12
-        The shift added to each probability. Copied code has values from 1e-15 to 1e-5, or clips probabilities at eps.
+        The shift added to each probability. Copies of this function in other projects use values from 1e-15 to 1e-5, or
+        clip probabilities at eps.
 
     Raises
     ------

@@ -86,9 +86,9 @@ def sketch(
 ) -> CalibrationSketch | dict[str, CalibrationSketch]:
     r"""Return the sketch of the predictions in a DataFrame, a table or a query.
 
-    The engine of the frame counts, in one query, and returns a row for each occupied cell, for any number of rows.
-    The sketch equals that of `CalibrationSketch.update` on the same numbers: the same cells and counts, and sums that
-    agree to a relative 1e-12.
+    The engine of the frame does the counting, in one query. It returns a row for each occupied cell, for any number of
+    rows. The sketch equals that of `CalibrationSketch.update` on the same numbers: the same cells and counts, and sums
+    that agree to a relative 1e-12.
 
     Parameters
     ----------
@@ -133,9 +133,10 @@ def sketch(
 
     Notes
     -----
-    Scores of float32 (and smaller types) are compared with edges rounded to float32, all others as float64.
-    Arithmetic alone finds the cell, to about 1e-7 of a cell. Scores nearer to an edge, about one in a million, come
-    back unchanged, and Python finds their cells. So no table is sent to the engine, and nothing is written.
+    Scores of float32 (and smaller types) are compared with edges rounded to float32, all others as float64. The engine
+    finds the cell of a score by arithmetic, which is accurate to about 1e-7 of the width of a cell. Scores closer to an
+    edge than that, about one in a million, are returned unchanged, and Python finds their cells. So no table is sent to
+    the engine, and nothing is written.
 
     Cost: one pass of the engine over the columns; with curves of single classes, N x C rows more. Clusters cost two
     more passes: one counts them, the other returns up to 110,000 rows a group, or 2,000 for each class.

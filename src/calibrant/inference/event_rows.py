@@ -70,7 +70,7 @@ class EventRows:
         Raises
         ------
         InputError
-            As `table_of` and `as_clusters`; for clusters next to a table or a sketch, and for rows of one cluster.
+            As `table_of` and `as_clusters`; for clusters passed with a table or a sketch, and for rows of one cluster.
         """
         ready = isinstance(probs, (ReliabilityTable, CalibrationSketch))
         if ready and clusters is not None:

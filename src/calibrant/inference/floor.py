@@ -164,7 +164,7 @@ def rows_to_prove(
     Returns
     -------
     int
-        The number of rows, right to some percent. A model that is not calibrated needs more.
+        The number of rows, accurate to a few percent. A model that is not calibrated needs more.
 
     Raises
     ------

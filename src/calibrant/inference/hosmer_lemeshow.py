@@ -85,9 +85,10 @@ def hosmer_lemeshow_test(
     n_resamples, rng
         As in `ks_test`: only for rows in clusters.
     probs, targets, notion, weights, ignore_index, logits, clusters
-        As in `spiegelhalter_test`. With weights that are not whole numbers each group counts as
-        (sum w)^2 / sum w^2 predictions. With clusters the distribution of H comes from simulated data sets, as in
-        `ks_test`. With ``sample="in-sample"`` they are without what a refit of the log-odds line would explain.
+        As in `spiegelhalter_test`. With weights that are not whole numbers each group counts as (sum w)^2 / sum w^2
+        predictions. With clusters the distribution of H comes from simulated data sets, as in `ks_test`. With
+        ``sample="in-sample"``, the part that a refit of the log-odds line would explain is subtracted from each
+        simulated data set.
 
     Returns
     -------
@@ -102,7 +103,7 @@ def hosmer_lemeshow_test(
 
     Notes
     -----
-    The groups of a sketch end between its cells, so the statistic is an approximation, for each kind of cuts.
+    The groups of a sketch end between its cells, so the statistic is an approximation for all ``cuts``.
 
     The chi-square law needs about five expected outcomes of either kind in each group. Cost: as `spiegelhalter_test`.
 

@@ -80,8 +80,9 @@ def spiegelhalter_test(
         Whether ``probs`` are logits.
     clusters : array, (N,), optional
         The label of each row's cluster, whole numbers or text, as in `evaluate`. The variance is then that of sums over
-        clusters, which are independent, with any dependence inside them. For probs (N, C, ...) the first axis may have
-        the labels. Without clusters rows are independent. A `CalibrationSketch` with clusters is evaluated by them.
+        clusters, which are independent, with any dependence inside them. For probs (N, C, ...) one label for each index
+        of the first axis may be passed instead. Without clusters rows are independent. A `CalibrationSketch` with
+        clusters is evaluated by them.
 
     Returns
     -------
@@ -91,18 +92,20 @@ def spiegelhalter_test(
         one row, the numbers are those without clusters.
 
         An event with score 0, or a non-event with score 1, refutes calibration whatever Z is: the p-value is then 0.
-        Where such an outcome is nearly impossible, it is the probability of one as unlikely, if that is below 1e-6.
-        ``details`` hold ``impossible_outcomes``, their number, and ``p_value_of_statistic``, that of Z alone.
+        Nearly impossible outcomes count too: if the data contain an outcome at most that unlikely with a probability
+        below 1e-6, this probability is the p-value, unless that of Z is smaller. ``details`` hold
+        ``impossible_outcomes``, their number, and ``p_value_of_statistic``, that of Z alone.
 
         Scores of 0, 1/2 and 1 add nothing to the variance. If all scores are such, the variance is 0. Then Z is 0 with
-        p-value 1; or inf with p-value 0, if an outcome occurred that its score excluded. If the numerator is 0 in each
-        cluster alone, nothing can deviate: Z is 0 with p-value 1.
+        p-value 1; or inf with p-value 0, if an outcome occurred that its score excluded. If the numerator of Z is 0 in
+        every single cluster, its variance is 0 too: Z is 0 with p-value 1.
 
     Raises
     ------
     calibrant.errors.InputError
         A `ValueError` that names the argument, what was expected, what came and what to do. As for
-        `expected_calibration_error`; also for a notion of several events, and for another argument next to a table.
+        `expected_calibration_error`; also for the notions "classwise" and "multilabel", and for any other argument
+        passed with a table.
 
     Notes
     -----
@@ -289,10 +292,10 @@ def cox_test(
     TestResult
         ``details`` hold ``intercept``, ``slope``, ``in_the_large``, ``degrees_of_freedom``, ``clipped`` (how many
         predictions eps moved) and ``separated``: whether a threshold on the score separates the outcomes. If all scores
-        are equal, there is 1 degree of freedom and the slope is NaN. With clusters there is also 1 less for a direction
-        in which no cluster deviates. If the outcomes are separated, the likelihood has
-        no maximum: T is its limit, the slope is -inf or inf and the intercept NaN. If all outcomes are equal, both are
-        NaN.
+        are equal, there is 1 degree of freedom and the slope is NaN. With clusters, T leaves out a combination of a and
+        b in which the outcomes of every cluster agree with the scores, and loses 1 degree of freedom. If the outcomes
+        are separated, the likelihood has no maximum: T is its limit, the slope is -inf or inf and the intercept NaN. If
+        all outcomes are equal, both are NaN.
 
     Raises
     ------

@@ -64,7 +64,8 @@ class GroupKuiper:
     flag : str
         Why it was not tested; empty if it was.
     error_bound : float
-        By how much the standardised error of the predictions can be larger, for a sketch; 0 if it is exact.
+        For a sketch, by how much the standardised error of the rows themselves can exceed ``standardised``; 0 if that
+        is exact.
     """
 
     name: str | None
@@ -101,7 +102,7 @@ class MulticalibrationError:
     method : str
         How the p-value was computed, and why the interval is missing.
     error_bound : float
-        By how much the value of the predictions can be larger, for a sketch; 0 if it is exact.
+        For a sketch, by how much the error of the rows themselves can exceed ``value``; 0 if ``value`` is exact.
     """
 
     value: float
@@ -195,7 +196,7 @@ def multicalibration_error(
     ------
     calibrant.errors.InputError
         As `expected_calibration_error`; without groups, for groups of another length, with missing names, and for
-        groups next to a sketch.
+        groups passed with a sketch.
 
     Notes
     -----

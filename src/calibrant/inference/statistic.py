@@ -83,8 +83,8 @@ def consistency(
 
     Notes
     -----
-    Valid for any statistic. With clusters the simulated data sets are nearly normal sums: a bin should hold several
-    clusters. Cost: B calls of the statistic, on tables of 4,396 rows at most.
+    Valid for any statistic. With clusters, the simulated sums of each bin are nearly normal, so a bin should hold
+    several clusters. Cost: B calls of the statistic, on tables of 4,396 rows at most.
 
     References
     ----------
@@ -150,9 +150,9 @@ def bootstrap(
     table, statistic, targets, notion, weights, ignore_index, logits, level, n_resamples, rng
         As in `consistency`.
     clusters : array, (N,), optional
-        As in `consistency`. Whole clusters are then drawn, with replacement: of more than 256 clusters the 256 buckets
-        that hold them. Their tables have 428 rows at most; simulated data sets are shifted by what that changes of the
-        value.
+        As in `consistency`. Whole clusters are then drawn, with replacement: if there are more than 256, the 256
+        buckets that hold them. The drawn tables are pooled into at most 428 rows. The values of the simulated data sets
+        are shifted by the amount that this pooling changes the value of the data.
 
     Returns
     -------

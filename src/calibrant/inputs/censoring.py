@@ -20,7 +20,7 @@ _LEAVE_OUT: Final = "correct the number, or leave the row out"
 def censoring_weights(
     times: ArrayLike, events: ArrayLike, *, horizon: float, groups: ArrayLike | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    r"""Return the outcomes at a horizon of censored rows, and their inverse probability of censoring weights.
+    r"""Return each row's outcome at a horizon, for censored data, and its inverse probability of censoring weight.
 
     A row is known at the horizon t if its event was observed before t, or if it was followed to t. Let T be the time of
     a row, and :math:`G(s^-)` the Kaplan-Meier estimate of the probability that a row is not censored before s:

@@ -43,14 +43,15 @@ class CommonQuestion:
         Why only the likeliest answer of each model is compared: the options differ between rows, or its confidence is
         stated. Empty if all probabilities are compared.
     probs : mapping
-        The probabilities of each model, (N,) or (N, C); of the likeliest answer alone, (N,). An option that a model
-        does not have has the probability 0.
+        The probabilities of each model, (N,) or (N, C). If only the likeliest answers are compared, their
+        probabilities, (N,). An option that a model does not have has the probability 0.
     targets : mapping
-        The labels of each model, (N,), which are the same for all; of the likeliest answer, whether it was right.
+        The labels of each model, (N,), which are the same for all models. If only the likeliest answers are compared,
+        whether each was right.
     class_names : tuple of str or None
         The options; None without columns.
     inputs : array, (N,)
-        The number of each row's input among those that all logs have.
+        The index of each row's input among the inputs that all logs have.
     left_out : mapping
         How many labelled answers of each model are not compared, because another log lacks one.
     refusals : mapping
@@ -85,8 +86,8 @@ class CommonQuestions:
     lone_rows : mapping
         How many rows of each log have ids that not all logs have.
     lone_questions : mapping
-        The models with labelled answers to each question that is not compared; all of them if they have no row in
-        common.
+        For each question that is not compared, the models with labelled answers to it. These are all models if their
+        answers have no row in common.
     """
 
     questions: Mapping[str, CommonQuestion]

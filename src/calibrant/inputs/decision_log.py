@@ -35,19 +35,19 @@ class Question:
         The probability of yes of a predicate; else those of the options, or of the levels from the lowest to the
         highest. In a log of stated confidences, the confidence of a choice or a score, (N,).
     targets : array, (N,)
-        The label: 1 for yes and 0 for no; else the number of the right option or level. With a stated confidence, 1 if
+        The label: 1 for yes and 0 for no; else the index of the right option or level. With a stated confidence, 1 if
         the likeliest answer is right.
     classes : tuple of str or bool
         The options or levels, in the order of the columns; empty for a predicate, and if the options differ between
         rows. Then the columns are the places of the options in each row, and a row with fewer has the probability 0.
     rows : array, (N,)
-        The number of each row in the log, from 0.
+        The index of each row in the log, from 0.
     confidence : array, (N,), or None
         What the answers state as their confidence; NaN where an answer states none. None if no answer states one.
     refused : array
-        The number of each row in which the model refused to answer.
+        The indices of the rows in which the model refused to answer.
     without_label : array
-        The number of each row with an answer and without a label.
+        The indices of the rows with an answer and without a label.
     unanswered : int
         The number of rows with a label and without an answer or a refusal.
     """
@@ -95,7 +95,10 @@ class Question:
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """The options as texts; None without fixed options. A truth value next to its text is said to be one."""
+        """The options as texts; None without fixed options.
+
+        If both the boolean True and the text "true" are options, the boolean is named "true (truth value)".
+        """
         texts = {option for option in self.classes if isinstance(option, str)}
         names = [option if isinstance(option, str) else _name_of(option, texts) for option in self.classes]
         return tuple(names) or None
@@ -172,7 +175,7 @@ class DecisionLog(Mapping[str, Question]):
     unanswered : mapping
         The questions that have labels and no answer in any row, with the number of their labels.
     unmatched : int
-        The number of ids with labels that no row has.
+        The number of ids that have labels but no row in the log.
     """
 
     questions: Mapping[str, Question]

@@ -51,12 +51,12 @@ class Inference(Memo):
     resampling : Resampling
         The level, the number of simulated data sets and the seed.
     measures : sequence of Measure
-        The measures whose simulated data sets are drawn, all in one pass.
+        The measures to compute on the simulated data sets, which are drawn in one pass.
     smooth_bandwidth : float, optional
-        The bandwidth at which smoothed residuals of simulated data sets are compared; by default the data's smooth
-        error.
+        The kernel bandwidth at which smoothed residuals of simulated data sets are compared with those of the data; by
+        default the smooth calibration error of the data.
     statistics : sequence of callable
-        Further statistics of simulated data sets, which are drawn with the measures.
+        Further statistics to compute on the same simulated data sets.
     drawn_by : Inference, optional
         An inference at another level, whose draws this one uses.
     """

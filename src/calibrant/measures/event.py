@@ -58,7 +58,8 @@ class Event(Memo):
     classes : Classes or None
         Every class alone; None if classes are not evaluated. ``no_classes`` says why.
     asked_classes : int
-        The number of classes that were asked for. If ``classes`` is None, a sketch does not keep them.
+        The number of classes to evaluate one by one. If it is above 0 and ``classes`` is None, the data are a sketch
+        that does not keep single classes.
     clusters : Clustered or None
         The rows in clusters; None if they are independent.
     logits : bool

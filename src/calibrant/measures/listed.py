@@ -127,7 +127,7 @@ def compared_by(further: Any = None) -> tuple[Measure, ...]:
 
 
 class Selection(NamedTuple):
-    """The measures of a report, its profile, and whether the measures are a list instead of the profile's."""
+    """The measures of a report, its profile, and whether the caller listed the measures."""
 
     measures: tuple[Measure, ...]
     profile: Profile

@@ -63,7 +63,8 @@ class Null:
     statistic : callable, optional
         The statistic that decides the p-value, (B,), if it is not the measure itself.
     closed_form : callable, optional
-        The law without resampling, for ``n_resamples=0``; None if these data have none.
+        The distribution without resampling, for ``n_resamples=0``. It returns None if the data have no such
+        distribution.
     """
 
     replicate: Callable[[Replicates], Float64s] | None = None
@@ -73,7 +74,10 @@ class Null:
 
 @dataclass(frozen=True, eq=False)
 class OwnLaw:
-    """A law that does not come from the shared simulated data sets. ``law`` returns None if these data have none."""
+    """A distribution under calibration that does not come from the shared simulated data sets.
+
+    ``law`` returns None if the data have no such distribution.
+    """
 
     law: Callable[[Inference], Law | None]
 
@@ -103,12 +107,12 @@ class Difference:
     value : callable
         The value of the measure for one model.
     estimate : callable
-        The `Estimate` of first minus second, from a pair of models and a level. The pair says how differences vary: it
-        is of models on the same rows, on rows of the same clusters, or of models with known sums but without rows.
+        The `Estimate` of first minus second, from a pair of models and a level. The pair gives the variance of
+        differences, for two models on the same rows, on rows of the same clusters, or of which only sums are known.
     decides : bool
         Whether the test of this measure decides the comparison.
     mean : str, optional
-        The mean over predictions that the measure is, as `PredictionMeans` has it.
+        If the measure is a mean over predictions, the name of this mean in `PredictionMeans`.
     """
 
     value: Callable[[ComparedModel], float]
@@ -182,9 +186,9 @@ class Measure:
         estimate does, as an unbiased square may. By default (0, 1) for an error, which is better when lower and neither
         a ratio nor a mean over predictions; else unbounded.
     class_range : tuple of float, optional
-        The range over predictions of exclusive classes, if it is another.
+        The range over predictions of exclusive classes, if it differs from ``range``.
     of_event : tuple of str, optional
-        The label and the meaning for the scores of one event, if they are others.
+        The label and the meaning for scores of one event, if they differ from ``label`` and ``meaning``.
     binning : {"uniform", "quantile"}, optional
         The bins it is computed over, if any.
     link : {"identity", "log", "logit"}, default "identity"
@@ -196,16 +200,17 @@ class Measure:
     bound : callable or Unavailable
         The certified error of the value on a sketch.
     influence : callable, optional
-        For a measure that is smooth in the data: what a row adds to it, from an `Event` to an array, (2, K), of a unit
-        of weight in each row of ``event.table``, with outcome 0 and with outcome 1. The measure then has an interval,
-        that of the sum of the influences, symmetric on ``link``; with rows in clusters too.
+        For a measure that is smooth in the data: a function from an `Event` to an array, (2, K), of what one unit of
+        weight with outcome 0, and with outcome 1, adds to the measure in each row of ``event.table``. The measure then
+        has an interval, that of the sum of the influences, symmetric on ``link``; with rows in clusters too.
     interval : callable or Unavailable, optional
-        The confidence interval, from an `Inference`, where it is another.
+        The confidence interval, from an `Inference`, if it is not that of ``influence``.
     implied : callable, optional
-        For an error that is never below others: a function from an `Inference` to the largest upper end that their
-        intervals imply. The measure's own upper end is raised to it.
+        For an error that is never below certain other measures: a function from an `Inference` to the upper end that
+        the intervals of those imply. The measure's own upper end is raised to it.
     caution : callable
-        A function from an `Event` to a mapping of details, a "flag" that says why its interval may be too short.
+        A function from an `Event` to a mapping of details, whose "flag" says why the interval of the measure may be too
+        short.
     null : Null, OwnLaw or Unavailable, optional
         The distribution under calibration: noise floor and p-value.
     over_classes : OverClasses or Unavailable
@@ -213,7 +218,8 @@ class Measure:
     difference : Difference or Unavailable
         How the measure compares two models: by default by its influence, if it has one.
     origin : float, optional
-        Where charts of groups draw a line: the value of scores that are calibrated, or that tell nothing.
+        Where charts of groups draw a line: the value of the measure for calibrated scores, or for scores that do not
+        discriminate.
     compare_groups : callable, optional
         How far groups are from one common value of the measure, from the cells of each.
     functions : tuple of callable

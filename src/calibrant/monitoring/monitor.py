@@ -69,8 +69,8 @@ class Monitor(Shown):
               A_j \leftarrow \Bigl(A_j + \frac1{t (t + 1)}\Bigr) e_{t,j}, \qquad
               E_t = \sum_j w_j A_j + \frac1{t + 1}
 
-    A tilt j adds lambda to the log-odds of the outcomes in cell c, with n rows, k events and the mean score P: in the
-    whole level, in the slope, or in one of five ranges of the scores.
+    Each alternative j, a tilt, adds lambda to the log-odds of the outcomes in cell c, which has n rows, k events and
+    the mean score P. A tilt changes the level at all scores, the slope, or one of five ranges of the scores.
 
     Parameters
     ----------
@@ -87,7 +87,8 @@ class Monitor(Shown):
         A certified threshold, whose promise is watched too, with its own alarm of probability ``alpha``.
     groups : sequence of str, optional
         The names of the groups that are watched, with or without rows in the first slice; by default the groups of the
-        first slice. For decision logs these are the questions; by default those of the first slice, and later ones too.
+        first slice. For decision logs the groups are the questions, by default all of them, also those that first
+        appear in later slices.
 
     Attributes
     ----------
@@ -105,7 +106,8 @@ class Monitor(Shown):
     -----
     Monitor rows without intervention, or a random sample without it: where people act on a score, the outcome is no
     longer what the score predicted. Feed rows only when their outcome would be known either way. Late rows are a slice
-    of their own. The same cluster in several slices, such as a patient, breaks the hypothesis: judge it once.
+    of their own. Rows of one cluster, such as a patient, in several slices violate the hypothesis: pass each cluster in
+    one slice only.
 
     Each question of a `DecisionLog` is a group with an e-process of its own. The score of a predicate is the
     probability of yes. The score of another question is the probability of its likeliest option, and the outcome is
@@ -118,8 +120,8 @@ class Monitor(Shown):
     and any dependence between them. This is also true of ``called_out``, if earlier outcomes do not decide which
     miscalibrated questions are added. A log costs about 2 ms for each question.
 
-    After an alarm something is changed, and a new monitor begins. Cost of an update: that of a table of the rows, plus
-    one pass over the cells of the grid. The state of ten years of weekly slices takes less than 1 MB.
+    After an alarm, change the model or its recalibration, and start a new monitor. Cost of an update: that of a table
+    of the rows, plus one pass over the cells of the grid. The state of ten years of weekly slices takes less than 1 MB.
 
     References
     ----------
@@ -445,13 +447,13 @@ class Monitor(Shown):
         return {name: replace(group, most=max(group.most, found[name])) for name, group in groups.items()}
 
     def watch_threshold(self, threshold: Any) -> None:
-        """Watch the promise of a certified threshold from the next slice on; one that is watched goes on.
+        """Watch the promise of a certified threshold from the next slice on; one already watched is not restarted.
 
         Parameters
         ----------
         threshold : Threshold, TwoSidedThreshold, QuestionThresholds or dict
-            What `calibrant.certify_threshold` or `calibrant.certify_questions` returned, or its dictionary. All
-            thresholds of questions have one alarm of probability ``alpha`` together.
+            What `calibrant.certify_threshold` or `calibrant.certify_questions` returned, or its dictionary. The
+            thresholds of all questions together raise a false alarm with a probability of at most ``alpha``.
         """
 
         def key(promise: Promise) -> tuple[float, str, float, str]:
@@ -485,7 +487,10 @@ class Monitor(Shown):
 
     @property
     def log_e(self) -> float:
-        """The logarithm of the evidence after the last slice: of all rows, with groups half of it from their mean."""
+        """The logarithm of the evidence after the last slice.
+
+        With groups, this evidence is the average of the evidence from all rows and of the mean evidence of the groups.
+        """
         return math.inf if self.impossible else self._log_e_of_tilts
 
     @property
@@ -498,7 +503,7 @@ class Monitor(Shown):
 
     @property
     def evidence(self) -> float:
-        """The largest evidence so far; infinite where it is not a float, and after an impossible outcome."""
+        """The largest evidence so far; infinite if it is too large for a float, and after an impossible outcome."""
         return math.inf if self.impossible or self._most >= 700 else math.exp(self._most)
 
     @property
@@ -552,7 +557,10 @@ class Monitor(Shown):
 
     @property
     def called_out(self) -> list[str]:
-        """The groups that are no longer calibrated, by closed testing: family-wise and at any time."""
+        """The groups that are no longer calibrated, by closed testing.
+
+        The probability that a calibrated group is ever among them is at most ``alpha`` (family-wise error).
+        """
         bound = -math.log(self.alpha)
         return [name for name, group in (self._groups or {}).items() if group.most >= bound or bool(group.impossible)]
 

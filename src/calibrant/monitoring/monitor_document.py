@@ -342,7 +342,7 @@ def _since(drift: Drift) -> str:
 
 
 def _repair(drift: Drift) -> str:
-    """Return the kind of a drift, and what suffices."""
+    """Return the kind of a drift, and the recalibration that suffices."""
     if drift.family == "level":
         return (
             "The level has drifted at all scores, so recalibration by a constant suffices (about "

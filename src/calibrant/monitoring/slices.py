@@ -119,26 +119,27 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """What an alarm says: the onset, the size and the kind of the drift, and what suffices.
+    """What an alarm says about a drift: its onset, its size, its kind, and the recalibration that suffices.
 
     Attributes
     ----------
     since, earliest, latest : str
-        The most likely first slice of the drift, and the range of starts with 90 % of the evidence.
+        The most likely first slice of the drift, and the range of first slices with 90 % of the evidence.
     first : int
         The number of the slice ``since``, from 0.
     difference, low, high : float
-        The mean predicted probability less the observed frequency since then, with an interval that allows for other
-        starts from ``earliest`` to ``latest``.
+        The mean predicted probability minus the observed frequency from the slice ``since`` on, with an interval that
+        allows for any first slice from ``earliest`` to ``latest``.
     family : {"level", "slope", "range", "several"}
-        Which errors have most of the evidence: of the whole level, of the slope, of one range of scores. If none has,
-        the level or the slope if it explains the outcomes nearly as well.
+        Which errors have most of the evidence: those of the level at all scores, of the slope, or of one range of
+        scores. If none has, "level" or "slope" if it alone explains the outcomes nearly as well as any; else "several".
     shares : mapping of str to float
-        The share of each family in the evidence.
+        The shares of the errors "level", "slope" and "range" in the evidence.
     repair : {"offset", "slope", "refit"}
-        What suffices.
+        The recalibration that suffices: of the offset, of the slope, or by a new map ("refit").
     offset, slope : float
-        One step of recalibration, s(offset + slope log-odds): estimates to start from.
+        Rough estimates, from one step of a fit, for the recalibration s(offset + slope log-odds), with s the logistic
+        function.
     """
 
     since: str

@@ -187,7 +187,7 @@ def _by_fold(folds: Rows, made: Callable[[int, Rows], Any]) -> dict[int, Any]:
 
 
 class Choice(NamedTuple):
-    """A chosen family, and by name the mean log loss of each candidate and its standard error from the best.
+    """A chosen family; by name, each candidate's mean log loss and the standard error of its difference from the best.
 
     The map is moved towards no change by the share ``shrinkage``.
     """

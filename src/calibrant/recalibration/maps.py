@@ -166,8 +166,8 @@ class Watch:
 class CalibrationMap:
     """A map of scores of one event or of the probabilities of classes, as `calibrant.recalibrate` fits it.
 
-    Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event increase, but for
-    bins. A constant has one bin.
+    Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event increase, except
+    those of kind "bins". A constant is a map with one bin.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class CalibrationMap:
         The measures before and after, and the gain, as in `Recalibration.to_dict`. The map of `calibrant.prior_shift`
         has the key "assumed", with the shares before and after.
     proven : bool
-        Whether the gain is above 0 at the level of the evidence.
+        Whether the gain is significantly above 0, at the level given in ``evidence``.
     """
 
     kind: str
@@ -217,8 +217,8 @@ class CalibrationMap:
         Parameters
         ----------
         probs : array of any library
-            Scores in [0, 1], of any shape; for a map of C labels (..., C); for a map of C classes probabilities
-            (..., C), whose rows have the sum 1. Or log-odds, or logits of classes, with ``logits``.
+            Scores in [0, 1]. For a map of one event, they have any shape; for C labels, the shape (..., C); for C
+            classes, the shape (..., C) with rows that sum to 1. With ``logits``, log-odds or logits of classes instead.
         logits : bool, default False
             Whether ``probs`` are log-odds or logits.
 

@@ -113,7 +113,8 @@ class Recalibration(RecalibrationResult):
     runner_up : str or None
         With "auto", the family with the least loss among the others.
     losses : mapping
-        With "auto", the mean log loss out of fold of each candidate, and its standard error from the best.
+        With "auto", for each candidate the mean log loss out of fold, and the standard error of its difference from the
+        best.
     shrinkage : float
         With "auto", the share of the way from the log-odds of the fitted map to the log-odds of the scores.
     gain : Gain
@@ -121,8 +122,8 @@ class Recalibration(RecalibrationResult):
     before, after : Report
         The measures of the scores, and of recalibrated scores, each by a map that was fitted without its row.
     expected_errors : float
-        How many rows have the less probable outcome if the scores are right; of classes, another one than the most
-        probable. If there are fewer than 5, `flag` names the number.
+        How many rows are expected to have the less probable outcome if the scores are right; for classes, another class
+        than the most probable one. If there are fewer than 5, `flag` names the number.
     flag : str
         A caution, such as few events.
     by_group : Report or None

@@ -173,12 +173,13 @@ def compare(
     probs_a, probs_b, targets
         The predictions of two models, each as ``probs`` in `expected_calibration_error`, and the targets of both. For
         more models, or with names: ``compare({"name": probs, ...}, targets)``. Sketches, `CalibrationSketch`, are
-        compared without targets, by the sums they hold. The models' own errors are added, which is safe, also for
-        models of different rows, and wide; with clusters ``paired`` tells what the rows have in common.
+        compared without targets, by the sums they hold. By default the models' standard errors are added: the intervals
+        are valid even for models on different rows, but wide. With clusters, ``paired`` tells what the rows have in
+        common.
 
         Logs of decision models, `DecisionLog`, are compared without targets, question by question, in the rows that all
         of them answered and that have the same id. If no log has ids, rows are matched by their positions. If options
-        differ between rows, or in `DecisionLog.stated`, the likeliest option of each model is compared.
+        differ between rows, or for logs from `DecisionLog.stated`, only the likeliest option of each model is compared.
 
         Models with outcomes of their own, such as language models whose answers are right or wrong, are pairs without
         targets: ``compare({"name": (probs, targets), ...})``. A row is then the same question for all of them. The
@@ -186,8 +187,8 @@ def compare(
     names : (str, str), default ("A", "B")
         What to call the two models; a mapping has its own names.
     notion, weights, ignore_index
-        As in `expected_calibration_error`; the notion is "positive" or "top-label". Intervals take weights that are
-        whole numbers for rows that are repeated, others for rows that are more or less important.
+        As in `expected_calibration_error`; the notion is "positive" or "top-label". For intervals, weights that are
+        whole numbers mean repeated rows, and other weights mean rows that are more or less important.
     n_bins : int, default 15
         The bins of the calibration errors.
     logits : bool or mapping, default False
@@ -208,8 +209,8 @@ def compare(
         What the rows of sketches have in common. True, for sketches that were made with clusters: equal labels name the
         same units in all of them, such as the same patients. What the models have in common then cancels, whether all
         of their rows are the same, some or none. False: nothing, they are independent samples, such as of two
-        hospitals. The squares of the errors then add up. By default it is not known, and the errors add up, which is
-        safe and wide. Predictions are always paired.
+        hospitals. The variances of the two models then add up. By default it is unknown what the rows have in common,
+        and the standard errors add up: intervals are valid but wide. Predictions are always paired.
     weights_are : {"frequency", "sampling"}, optional
         What the weights are, as in `evaluate`.
     level : float, default 0.95
@@ -220,7 +221,7 @@ def compare(
         What the leaderboard ranks models by: a measure with a best direction and an influence, such as "nll",
         "accuracy" or "auroc", or "debiased_square" for calibration alone.
     own_outcomes : bool, default False
-        For sketches of one event, whether the outcomes are whether a model's answers are right. Pairs of predictions
+        For sketches of one event, whether an outcome of 1 means that the model's answer is right. Pairs of predictions
         and targets are always read so.
     sparse : bool, default False
         Whether models answered different questions. NaN is the prediction of a question that a model did not answer.
@@ -240,21 +241,21 @@ def compare(
         simulated from the covariance of the models. With more than 20 models only the pairs with the first or with the
         best one are compared one by one.
 
-        The mapping from questions to comparisons also has intervals that hold together for all questions and pairs of
-        models, of each measure: `QuestionComparison`. They use how the answers about one input vary together where that
-        is known well enough, and Bonferroni's correction otherwise.
+        For logs, the mapping from questions to comparisons also has, for each measure, intervals that are simultaneous
+        for all questions and pairs of models (see `QuestionComparison`). They use how the answers about one input vary
+        together where that is known well enough, and Bonferroni's correction otherwise.
 
     Raises
     ------
     calibrant.errors.InputError
-        As `evaluate`; for models of different rows, shapes or classes, and for notions of many events. For logs without
-        a common question, or with two labels of the same row, or if more than half of the rows of a log have no id in
-        common with all others.
+        As `evaluate`; for models of different rows, shapes or classes, and for the notions "classwise" and
+        "multilabel". For logs without a common question, or with two labels of the same row, or if more than half of
+        the rows of a log have no id in common with all others.
 
     Notes
     -----
-    How often the intervals hold the truth is in the documentation's page of coverage. Fewer than 15 rows of the rarer
-    outcome are flagged in the details.
+    The documentation's page on coverage reports how often the intervals cover the true value. Fewer than 15 rows of the
+    rarer outcome are flagged in the details.
 
     Cost: one read of each model's N x C numbers for the evaluated event and one for the scores of the rows, with memory
     below 80 bytes a row and model; of each pair some passes over N rows.

@@ -153,7 +153,7 @@ class ComparedData:
     ordered : bool
         Whether the groups have an order of their own.
     lone_groups : tuple of str
-        The groups of sketches that not all of them have.
+        The groups that at least one sketch lacks.
     order : array, (N,), or None
         The place of each of the models' rows in the data; None for sketches.
     """

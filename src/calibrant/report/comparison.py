@@ -95,33 +95,34 @@ class Comparison(Shown):
     level : float
         The confidence of each interval.
     descriptions : mapping
-        What each measure is that models are compared by; the first decides.
+        A description of each compared measure, by its name. The test of the first measure decides.
     models : mapping
-        The values of these measures for each model.
+        For each model, the values of the compared measures.
     tests : mapping
         The test of each model's own calibration, in closed form, as `Report.test`.
     pairs : tuple of Pair
-        Each two models, of more than 20 only those with the first or the best one: ``pair.first`` and ``pair.second``,
-        and ``pair["debiased_square"]``, ``pair["ece"]``, ``pair["brier"]``, ``pair["nll"]``, ``pair["accuracy"]``, the
-        `Estimate` of first minus second.
+        Every pair of models; with more than 20 models, only the pairs with the first or the best one. ``pair.first``
+        and ``pair.second`` are their names, and ``pair["debiased_square"]``, ``pair["ece"]``, ``pair["brier"]``,
+        ``pair["nll"]``, ``pair["accuracy"]`` are the `Estimate` of first minus second.
     diagrams : mapping
         The `ReliabilityDiagram` of the evaluated event for each model, with intervals and consistency band.
     paired : bool
-        Whether what models have in common cancels: of rows side by side, and of sketches with the same clusters.
+        Whether the comparison is paired, so that what the models have in common cancels: for models on the same rows,
+        and for sketches with the same clusters.
     independent : bool
-        Whether the models are of independent rows, so that the squares of their errors add up.
+        Whether the rows of the models are independent, so that the variances of their estimates add up.
     clusters : mapping or None
         The number of ``clusters`` and the share of the ``largest_cluster``; None if rows are taken as independent.
     groups : tuple of GroupComparison
         The comparison in each group, if groups were given.
     lone_groups : tuple of str
-        The groups of sketches that not all of them have: they are not compared.
+        The groups that at least one sketch lacks: they are not compared.
     leaderboard : tuple of Standing
         The models, the best first: each one's measures, its difference to the best one, and the range of its rank.
     sorted_by : str
         The measure that decides the order.
     own_outcomes : bool
-        Whether each model has outcomes of its own: whether its answers are right.
+        Whether each model has its own outcomes, 1 if its answer is right, instead of targets shared by all models.
     """
 
     names: tuple[str, ...]

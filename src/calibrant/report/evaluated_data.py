@@ -163,7 +163,7 @@ def of_arguments(
 ) -> EvaluatedData:
     """Return the data of the arguments of `evaluate`, `recalibrate` and others, which call this, with their groups.
 
-    ``subgroups`` are the names of the groups of several columns; next to a sketch, the sketches of these groups.
+    ``subgroups`` are the names of the groups of several columns; with a sketch, the sketches of these groups.
     """
     others: dict[str, Any] = {"weights": weights, "ignore_index": ignore_index, "class_names": class_names}
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
@@ -317,7 +317,7 @@ def check_table(table: ReliabilityTable, notion: Notion | None) -> tuple[Reliabi
     Raises
     ------
     InputError
-        For a notion of several events, and for an empty table.
+        For the notions "classwise" and "multilabel", and for an empty table.
     """
     if notion is not None:
         check_choice("notion", notion, NOTIONS)

@@ -147,7 +147,7 @@ def evaluate(
 
     - ``accuracy``, ``brier``, ``nll``: means over whole predictions (for a table, over its event); ``brier_skill``: how
       much better the Brier score is than that of always predicting the base rates,
-    - ``brier_event``: the Brier score of the evaluated event; of one event it is ``brier``,
+    - ``brier_event``: the Brier score of the evaluated event; for scores of one event it equals ``brier``,
     - ``mean_confidence``: the mean score of the evaluated event; ``mean_gap``: the mean score minus the observed
       frequency,
     - ``ece``, ``rmsce``, ``mce`` (uniform bins; the maximum over bins with 30 rows), ``ace`` (quantile bins),
@@ -167,8 +167,8 @@ def evaluate(
         question gets a report of its own, and only the arguments about reports may then be passed. Two columns are
         evaluated by the predicted class, as more columns are; scikit-learn's scorers and displays evaluate the event of
         the second class, which is ``probs[:, 1]`` here. The first line of the report names both. The groups of a sketch
-        are reported on. A table is of the event "positive", or with ``notion="top-label"`` of right answers. Ten logits
-        of one event or more that all lie in [0, 1] cause a warning: they may be probabilities.
+        are reported on. A table is of the event "positive", or with ``notion="top-label"`` of right answers. Ten or
+        more logits of one event that all lie in [0, 1] cause a warning, because they may be probabilities.
     n_bins : int, default 15
         The number of bins of ECE, RMSCE, MCE, ACE and the classwise error.
     class_names : sequence of str, optional
@@ -184,14 +184,14 @@ def evaluate(
         order; or the name of a profile. The verdict does not depend on this choice. What is not shown is not computed.
     groups : array, (N,), optional
         The name of each row's group, at most 10,000 different ones. Every group gets a `GroupReport`. A group is called
-        out only if its test rejects calibration after Holm's correction for the number of groups. Numbers and dates
-        are reported in their order, as are ordered categories, intervals and periods of pandas; of other names the
-        group with the smallest p-value comes first, and of equal ones that with the larger ECE. All other measures of a
-        group are computed when its ``report`` is first looked at.
-        A mapping from the names of several columns to such arrays makes marginal subgroups: each value of each column
-        is a group, such as "sex: F" and "ward: 3", and a row is in one group of each column. Holm's correction is for
-        all of them, which is valid although they depend on each other. Differences between groups are tested within
-        each column. Next to a sketch, the mapping has the sketches of the groups of each column, by name.
+        out only if its test rejects calibration after Holm's correction for the number of groups. Groups named by
+        numbers, dates, ordered categories, intervals and periods keep their order. Other groups are sorted by their
+        p-values, the smallest first, and then by their ECE, the largest first. All other measures of a group are
+        computed when its ``report`` is first looked at. A mapping from the names of several columns to such arrays
+        makes marginal subgroups: each value of each column is a group, such as "sex: F" and "ward: 3", and a row is in
+        one group of each column. Holm's correction is for all of them, which is valid although they depend on each
+        other. Differences between groups are tested within each column. If ``probs`` is a sketch, the mapping has for
+        each column a mapping from the name of each group to its sketch.
     clusters : array, (N,), or False, optional
         The label of each row's cluster, whole numbers or text: rows of one patient, question or user are not
         independent. Every interval, floor, p-value and band is then for independent clusters, with any dependence
@@ -201,8 +201,8 @@ def evaluate(
         What the weights are. With "frequency" a row of weight 2 is two rows; the weights are then whole numbers.
         Sampling weights of a survey say how many people a row stands for: it remains one row, and variances are those
         of weighted means. By default whole weights are frequencies, and others are sampling weights. A report on whole
-        weights that differ and add up to more than twice the rows has a caution, unless this is passed. Next to a
-        sketch, which was made with weights, "frequency" only leaves the caution out.
+        weights that differ and add up to more than twice the rows has a caution, unless this is passed. For a sketch,
+        whose weights were used when it was made, "frequency" only leaves this caution out.
     level : float or None, default 0.95
         The confidence of the intervals. None gives values alone, in a fraction of the time.
     n_resamples : int, default 1000
@@ -225,8 +225,8 @@ def evaluate(
         most one level from the right one. ``report.at_least`` has the calibration of each event "the level is at least
         k", for all levels k but the lowest: its score is the sum of the probabilities from k on, divided by the sum of
         the row. The p-values of these events are adjusted by Holm's method for their number, which is valid although
-        they depend on each other. For exclusive classes (N, C) alone, in rows; tensors on a device are copied to the
-        host.
+        they depend on each other. Only for rows of exclusive classes (N, C), not for a sketch or a table; tensors on a
+        device are copied to the host.
 
     Returns
     -------
@@ -331,7 +331,7 @@ class ReportSettings:
     profile : Profile
         What the report shows in addition to its measures.
     listed : bool
-        Whether the measures are a list instead of the profile's.
+        Whether the caller listed the measures, instead of taking those of the profile.
     resampling : Resampling or None
         The level and the simulated data sets; None for values alone.
     classwise : bool or None

@@ -68,7 +68,7 @@ class Report(Shown, Mapping[str, Estimate]):
     profile : str
         The profile that was asked for.
     listed : bool
-        Whether the measures are a list instead of the profile's.
+        Whether the caller listed the measures, instead of taking those of the profile.
     findings : tuple of Finding
         The test of calibration, which way the scores err, what recalibration could gain, and warnings. They do not
         depend on the measures shown.
@@ -79,9 +79,9 @@ class Report(Shown, Mapping[str, Estimate]):
     decision : Decision or None
         Whether an error is below the tolerance; None if none was given, and without intervals.
     clusters : mapping or None
-        The rows as clusters: ``clusters``, their number, or a text if they were not counted; ``largest_cluster``, the
-        share of the rows in the largest; ``effective_rows``, how many independent rows tell as much of the
-        mean difference, or None. None if rows were taken as independent.
+        The number of ``clusters`` (a text if they were not counted), the share of the rows in the ``largest_cluster``,
+        and ``effective_rows``, the effective sample size for the mean difference, or None. None if rows were taken as
+        independent.
     notion : str
         The evaluated event.
     n : int
@@ -123,9 +123,10 @@ class Report(Shown, Mapping[str, Estimate]):
         The `Forest` of each measure that the profile shows for every group, by the measure's name: its value and its
         interval in each group, and how much the groups differ. Computed when it is first looked at.
     multicalibration : MulticalibrationError or None
-        The largest standardised Kuiper error over groups; None without groups, and as ``curves``.
+        The largest standardised Kuiper error over groups; None without groups, without intervals, and if every class is
+        evaluated alone.
     choices : Choices
-        What was passed, and the seed: what ``methods`` says in addition to the numbers.
+        The arguments and the seed, which ``methods`` describes in addition to the numbers.
     omitted : mapping
         Inputs that were left out, such as files that could not be read: name and reason. Empty unless the caller asked
         to go on without them.
@@ -222,9 +223,9 @@ class Report(Shown, Mapping[str, Estimate]):
     def to_dict(self, *, curves: bool = True, groups: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
 
-        A number that is not finite is None. ``not_finite`` maps its path to the reason. Without ``curves``, and in the
-        reports on groups, these are left out: they are computed when they are looked at. Without ``groups``, the
-        reports on groups have their rows, test and diagram alone, for the same reason.
+        A number that is not finite is None. ``not_finite`` maps its path to the reason. With ``curves=False`` the
+        curves are left out, because they are computed when they are first looked at. Reports on groups never have
+        curves here. With ``groups=False`` they have their rows, test and diagram alone, for the same reason.
         """
         from calibrant.report import methods_text, results_text
 
@@ -314,9 +315,9 @@ class Report(Shown, Mapping[str, Estimate]):
         Parameters
         ----------
         groups : bool, default False
-            Whether the rows are the groups of the report. The frame of measures is about all rows.
+            Whether the rows of the frame are the groups of the report. The frame of measures is about all rows.
         levels : bool, default False
-            Whether the rows are the events that the level is at least this one, which ``at_least`` has.
+            Whether the rows of the frame are the events "the level is at least this one", those of ``at_least``.
 
         Returns
         -------

@@ -214,7 +214,7 @@ def compare_results(
     ----------
     results : mapping of str to array, (Q,) or (Q, A)
         The results of each model on Q questions in the same order, from 0 to 1: numbers or booleans. Columns are A
-        attempts at each question, and their mean counts. NaN is a missing attempt.
+        attempts at each question, and the mean of the attempts is the result. NaN is a missing attempt.
     clusters : array, (Q,), optional
         The label of each question's cluster, such as its source. Clusters are independent, questions in one are not.
         By default, questions are independent.
@@ -226,10 +226,10 @@ def compare_results(
     Returns
     -------
     ResultComparison
-        The interval of an accuracy is Wilson's (1927), for clusters and partial credit with as many questions as have
-        the same variance. The interval of a difference of accuracies is Bonett and Price's (2012), with the exact
-        p-value of McNemar's test, if all results are 0 or 1 and questions are independent. The other intervals and
-        p-values use Student's distribution, with variances by cluster and Satterthwaite's degrees of freedom.
+        The interval of an accuracy is Wilson's (1927), for clusters and partial credit with the effective number of
+        questions. The interval of a difference of accuracies is Bonett and Price's (2012), with the exact p-value of
+        McNemar's test, if all results are 0 or 1 and questions are independent. The other intervals and p-values use
+        Student's distribution, with variances by cluster and Satterthwaite's degrees of freedom.
 
     Raises
     ------

@@ -263,7 +263,7 @@ class ReliabilityDiagram:
     lows, highs : (M,) float64 or None
         The Clopper-Pearson interval of each bin's share of outcomes 1, NaN if it is empty.
     band_lows, band_highs : (M,) float64 or None
-        The consistency band: the range of that share if the scores were right, NaN if the bin is empty.
+        The consistency band: the range of ``accuracies`` if the scores were right, NaN if the bin is empty.
     level : float
         The confidence of the intervals and of the band; NaN without them.
     """
@@ -354,7 +354,7 @@ class ClasswiseCalibration:
     kept : (C,) float64
         For each class, the share of the predictions that the threshold kept.
     supports : (C,) float64
-        The number (weight) of kept rows whose true class it is.
+        For each class, the number (weight) of kept rows that belong to this class.
     value : float
         The mean (l1), root mean square (l2) or maximum (max) of the errors that are not NaN.
     edges : (C, M + 1) float64
@@ -364,7 +364,7 @@ class ClasswiseCalibration:
     confidences, accuracies : (C, M) float64
         The mean score and the share of outcomes 1 of each bin, NaN if it is empty.
     lows, highs : (C, M) float64 or None
-        The Clopper-Pearson interval of that share, in reports; NaN if the bin is empty.
+        The Clopper-Pearson interval of each bin's share of outcomes 1, in reports; NaN if the bin is empty.
     level : float
         The confidence of the intervals; NaN without them.
     p_values, adjusted_p_values : (C,) float64 or None
@@ -413,7 +413,7 @@ class NetBenefit:
     thresholds : (T,)
         Those whose score is at least the threshold are treated.
     net_benefit : (T,)
-        The net benefit, in outcomes found for each row.
+        The net benefit, in true positives per row.
     lows, highs : (T,)
         The ends of its interval at each threshold alone; NaN where fewer than 30 rows are treated, or rows of
         fewer than 10 clusters, and without intervals.
@@ -494,11 +494,11 @@ class RiskCoverageCurve:
     Attributes
     ----------
     thresholds : (K,) float64
-        Scores. Acted on are the rows at or above each; for decisions "no" those at or below it.
+        Scores. The rows at or above a threshold are acted on; for decisions "no", the rows at or below it.
     coverages : (K,) float64
         The share of the rows that are acted on, in (0, 1], increasing.
     risks : (K,) float64
-        Their error rate, in [0, 1].
+        The error rate of the rows that are acted on, in [0, 1].
     lows, highs : (K,) float64
         The ends of the pointwise confidence interval of the risk.
     """

@@ -21,7 +21,7 @@ PredictedGroups: TypeAlias = Predicted | Mapping[str, CalibrationSketch]
 
 
 def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) -> None:
-    """Reject an empty sketch, other arguments next to a sketch, and another notion than its own."""
+    """Reject an empty sketch, other arguments passed with a sketch, and another notion than its own."""
     for name, value in others.items():
         if value is not None and value is not False:
             raise InputError(

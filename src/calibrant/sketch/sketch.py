@@ -73,7 +73,7 @@ class CalibrationSketch:
     notion : {"positive", "top-label", "classwise", "multilabel"}, optional
         The evaluated event, as in `expected_calibration_error`. By default the shape of the first batch decides.
     classwise : bool, default False
-        Whether to keep a curve for every class too, with notion "top-label" or "positive", at 176 kB each.
+        Whether to keep a curve (see Notes) for every class too, with notion "top-label" or "positive", at 176 kB each.
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns, for targets that are strings.
     grid : {"standard", "fine"}, default "standard"
@@ -85,9 +85,10 @@ class CalibrationSketch:
     order of batches or merges, nor on the number of threads; sums agree to a relative 1e-12. A rejected batch changes
     nothing.
 
-    Cost of an update: one read of the batch, as in `evaluate`, and some 10 ns per row and curve. Memory: 176 kB per
-    curve and group (246 kB with weights), four and a half times that on the fine grid. Clusters take up to 2.7 MB more
-    a group, and 50 kB for each class.
+    A curve holds the sums over cells of one event: the evaluated event, or one class. Memory: each curve takes 176 kB
+    (246 kB with weights) in each group, and 4.5 times as much on the fine grid. Clusters take up to 2.7 MB more a
+    group, and 50 kB for each class. Cost of an update: one read of the batch, as in `evaluate`, and about 10 ns per row
+    and curve.
 
     Examples
     --------
@@ -392,7 +393,7 @@ class CalibrationSketch:
         Raises
         ------
         calibrant.errors.InputError
-            For an empty sketch, and for one that has no curves of classes.
+            For an empty sketch, and for one without the sums of single classes.
         """
         self.check_filled()
         if not self.has_classes or self.n_classes is None:
@@ -460,7 +461,7 @@ class CalibrationSketch:
         Raises
         ------
         calibrant.errors.InputError
-            For another ending, and for what is not a path.
+            If the file name does not end in ``.cal``, or if ``path`` is not a path.
         calibrant.errors.FileError
             If the file cannot be written, as on a full disk. An old file is then unchanged.
 

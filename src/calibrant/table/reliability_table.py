@@ -196,13 +196,13 @@ class ReliabilityTable:
             As in `expected_calibration_error`; the notion is "positive" or "top-label", by default the shape
             decides.
         units : bool, default False
-            Whether weights that are not integers may be divided by a common factor, which changes no result. Then they
-            may have any size, but such tables do not add up.
+            Whether weights that are not integers may be divided by a common factor, which changes no result. Weights
+            may then have any size, but such tables cannot be added.
 
         Raises
         ------
         InputError
-            As `expected_calibration_error`; for any other argument next to a table.
+            As `expected_calibration_error`; for any other argument passed with a table.
 
         Examples
         --------

@@ -66,7 +66,8 @@ def area_under_risk_coverage(
     kind : {"aurc", "augrc", "excess"}, default "aurc"
         The area.
     weights : (N,) array, optional
-        Frequency weights. Weights that are not whole numbers count as the rows that they are worth.
+        Frequency weights: a row of weight 2 is two rows. For weights that are not whole numbers, the interval uses the
+        effective sample size.
     clusters : (N,) array, optional
         The cluster of each row. The interval then allows for dependence within clusters.
     level : float, default 0.95

@@ -77,19 +77,20 @@ def certify_threshold(
 ) -> Threshold:
     r"""Return the lowest score at and above which decisions have a certified error rate.
 
-    The risk at a threshold t is the error rate of the rows with a score of at least t: of wrong predicted classes, or
-    for one event of rows without it. The promise: over repeated samples, the risk at the returned threshold is above
-    ``max_risk`` with a probability of at most 1 - ``confidence``.
+    The risk at a threshold t is the error rate of the rows with a score of at least t. An error is a wrong predicted
+    class, or for scores of one event, a row without the event. The promise: over repeated samples, the risk at the
+    returned threshold is above ``max_risk`` with a probability of at most 1 - ``confidence``.
 
-    Cuts are chosen by the number of rows: the first has so many that no error has the probability alpha / 10, with
-    alpha = 1 - ``confidence``, each further one has 2 % more (with "betting" 10 %), and ties stay together. Rows in
-    clusters are divided by their design effect. With n_k rows and w_k errors above cut k, p_k is the probability of at
-    most w_k errors among n_k rows with the risk ``max_risk``.
+    Cuts are chosen by the number of rows, with alpha = 1 - ``confidence``. The first has so many that zero errors have
+    a probability of at most alpha / 10 if the risk is ``max_risk``. Each further cut has 2 % more rows (10 % with
+    "betting"), and ties stay together. Rows in clusters are divided by their design effect. With n_k rows and w_k
+    errors above cut k, p_k is the probability of at most w_k errors among n_k rows with the risk ``max_risk``.
 
-    - ``closed``: accepts cut m if :math:`p_m \le a_m` or :math:`\min_{k \ge m} p_k \le c_m`. With the critical
-      values, which are exact, rows that are wrong with probability ``max_risk`` are accepted with a probability of at
-      most alpha at each cut. Exact if the risk does not fall as the threshold falls; for other risks it was simulated.
-    - ``fixed-sequence``: tests every score at alpha, from the first with so many rows that 2 errors would do, until a
+    - ``closed``: accepts cut m if :math:`p_m \le a_m` or :math:`\min_{k \ge m} p_k \le c_m`. With the critical values,
+      which are exact, rows that are wrong with probability ``max_risk`` are accepted with a probability of at most
+      alpha at each cut. The promise is exact if the risk does not fall as the threshold falls; for other risks it was
+      only checked by simulation.
+    - ``fixed-sequence``: tests every score at alpha, from the first with enough rows to pass with 2 errors, until a
       test fails. It assumes nothing about the risk.
     - ``betting``: for clusters, and for weights that are not whole numbers. It is exact for any dependence within
       clusters and any relation of weights and errors, if ``largest_cluster`` and ``max_weight`` bound them, and needs
@@ -119,11 +120,11 @@ def certify_threshold(
         the promise is approximate. With "betting" and ``largest_cluster`` it is exact.
     largest_cluster : float, optional
         For "betting", the largest possible number of rows of a cluster, known before the outcomes (with weights that
-        are whole numbers, the largest sum of weights). Without it, the largest of these rows is taken, and the promise
-        is approximate: larger clusters may exist.
+        are whole numbers, the largest sum of weights). Without it, the largest cluster of these rows is taken, and the
+        promise is approximate, because larger clusters may exist.
     max_weight : float, optional
-        For "betting", the largest possible weight of a row, known before the outcomes. Weights are then those of a
-        sample. Without it, the largest of these rows is taken, and the promise is approximate.
+        For "betting", the largest possible weight of a row, known before the outcomes. Weights, also whole ones, are
+        then sampling weights. Without it, the largest weight in these rows is taken, and the promise is approximate.
     cost_of_error, cost_of_referral : float, optional
         The cost of a wrong automatic decision, and of a row that is referred to a person. The result then has the mean
         cost of a row and the net benefit.

@@ -223,11 +223,11 @@ def certify_questions(
 ) -> QuestionThresholds:
     """Return, for each question of a decision model, the lowest confidence of automatic answers.
 
-    A predicate gets two thresholds, as by `certify_two_sided`: of the decisions yes, at a probability and above, and
-    no, at a probability and below. A choice or a score gets one of its largest probability, as by `certify_threshold`.
-    With two choices or scores or more, the composite threshold is one of the smallest confidence of an input, whose
-    answers are right together or wrong. The promise: over repeated samples, the risk at one of the returned thresholds
-    or more is above ``max_risk`` with a probability of at most 1 - ``confidence``.
+    A predicate gets two thresholds, as by `certify_two_sided`: the decision is yes at or above one probability, and no
+    at or below the other. A choice or a score gets one threshold, on its largest probability, as by
+    `certify_threshold`. With two or more choices or scores, the composite threshold is on the smallest confidence of an
+    input, and an input is right only if all these answers are. The promise: over repeated samples, the probability that
+    any of the returned thresholds has a risk above ``max_risk`` is at most 1 - ``confidence``.
 
     Parameters
     ----------
@@ -257,10 +257,10 @@ def certify_questions(
 
     Notes
     -----
-    Of G questions, with the composite threshold, each starts with (1 - ``confidence``) / G; a question in which every
-    decision is certified passes its part on (Holm). This is valid whatever the dependence of the answers of one input.
-    A predicate shares its part equally between yes and no. Refusals among answers without a label are assumed to be as
-    frequent as among those with one. Cost: as `certify_threshold` for each question.
+    The error probability 1 - ``confidence`` is split equally between the questions and the composite threshold. A
+    question in which every decision is certified passes its part on (Holm). This is valid whatever the dependence of
+    the answers of one input. A predicate shares its part equally between yes and no. Refusals among answers without a
+    label are assumed to be as frequent as among those with one. Cost: as `certify_threshold` for each question.
 
     References
     ----------

@@ -62,7 +62,7 @@ class Costs:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What a threshold does to the rows of a group.
+    """The coverage and the risk of a threshold in a group.
 
     Attributes
     ----------
@@ -134,7 +134,8 @@ class Threshold(ThresholdResult):
     value : float or None
         Decide automatically at this score and above; None if no threshold is certified.
     rounded : float or None
-        The shortest decimal number that divides these rows as ``value`` does; ``value`` itself for cells of a grid.
+        The shortest decimal number that splits these rows as ``value`` does; ``value`` itself if scores are in cells of
+        a grid.
     side : {"yes", "no"}
         "no" for decisions at ``value`` and below.
     max_risk, confidence : float
@@ -153,11 +154,11 @@ class Threshold(ThresholdResult):
     reason : str
         Why no threshold was found; empty with one.
     audit_rows : int
-        The automatic decisions to label in each later period, at random, to find a risk of twice ``max_risk`` within
-        ten periods with 80 % power.
+        How many randomly chosen automatic decisions to label in each later period, to find a risk of twice ``max_risk``
+        within ten periods with 80 % power.
     audit_fraction : float or None
-        The same as a share of the automatic decisions, for periods of n rows; 1 if more rows are needed. None without a
-        threshold.
+        ``audit_rows`` as a share of the automatic decisions in a period of n rows; 1 if there are fewer decisions than
+        that. None without a threshold.
     approximate : bool
         Whether the promise is approximate: with design effects of clusters or weights that are not whole numbers, and
         with "betting" if a bound was not declared.
@@ -165,7 +166,8 @@ class Threshold(ThresholdResult):
         With "betting", the largest number of rows of a cluster and the largest weight of a row that the promise
         assumes; None for independent rows, and for rows without sampling weights.
     observed_bounds : tuple of str
-        Which of these two are only the largest of these rows, because they were not declared.
+        Which of ``largest_cluster`` and ``max_weight`` were not declared, so that the largest value in these rows is
+        assumed.
     flag : str
         A caution.
     clusters : mapping or None
@@ -175,7 +177,7 @@ class Threshold(ThresholdResult):
     by_group : mapping of str to Threshold
         The threshold of each group, or of each predicted class, all certified together.
     common : mapping of str to Share
-        What ``value`` does to the rows of each group.
+        The coverage and the risk of the threshold ``value`` in each group.
     """
 
     value: float | None
@@ -225,7 +227,7 @@ class Threshold(ThresholdResult):
         return self.value is not None or any(part.certified for part in self.by_group.values())
 
     def accepts(self, scores: ArrayLike) -> Any:
-        """Return which rows are decided automatically, by their scores (confidences), (N,), of any library.
+        """Return which rows are decided automatically, from their scores (confidences): an array (N,) of any library.
 
         They are compared in double precision. The result is an array of booleans, or for scores that are a tensor of
         torch, or an array of CuPy or JAX on a GPU, one of the same kind on the same device.

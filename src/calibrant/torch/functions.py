@@ -175,7 +175,7 @@ class TruthfulCalibrationError(_TableFunction):
 
 
 class LipschitzCalibrationError(_TableFunction):
-    """Lipschitz calibration error (smCE): the largest bias that a test which changes slowly can see.
+    """Lipschitz calibration error (smCE): the largest mean of h(p) (y - p) over 1-Lipschitz functions h of the score p.
 
     In [0, 1], lower is better. `calibrant.lipschitz_calibration_error` gives the formula. Parameters, attributes and
     errors are those of `AUROC`; no bound of a sketch is known.

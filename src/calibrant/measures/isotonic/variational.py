@@ -31,9 +31,9 @@ class VariationalError:
     low : float
         The lower end of the interval of the true error, at least 0. The upper end is unknown.
     over : float
-        The part of the rows whose scores are too high.
+        The part of ``value`` that comes from the rows whose scores are too high.
     under : float
-        The part of the rows whose scores are too low.
+        The part of ``value`` that comes from the rows whose scores are too low.
     level : float
         The confidence: the true error is below ``low`` in at most a share (1 - level) / 2 of samples.
     method : str

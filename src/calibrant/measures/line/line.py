@@ -459,7 +459,7 @@ def calibration_intercept(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the calibration intercept, or calibration in the large: a at slope 1.
+    r"""Return the calibration intercept (calibration in the large): a of the logistic recalibration with slope 1.
 
     .. math:: \operatorname{logit} P(y = 1) = a + \operatorname{logit} p
 

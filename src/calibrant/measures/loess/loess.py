@@ -261,14 +261,14 @@ def integrated_calibration_index(
 
     .. math:: \frac1N \sum_i |s(p_i) - p_i|
 
-    s is **loess by lines**: at each distinct score a line fitted to the outcomes of the nearest share ``span`` of the
-    rows, with tricube weights. With more than 512 distinct scores the lines are at 512 of them, at equal steps of the
-    rows, and s is straight between. R's ``loess`` fits parabolas, and ``val.prob`` takes ``span=2/3``: their ICI
-    differs from this one. In [0, 1], lower is better. Lines have no bias if the scores are calibrated, but noise makes
-    the index positive: compare it with its noise floor (`calibrant.evaluate`). Ties are pooled, so that the order of
-    the rows plays no part; weights are frequencies. More than 4,396 distinct scores are fitted in as many cells of the
-    standard grid, as a sketch has them. Parameters, errors and cost are otherwise those of
-    `expected_calibration_error`, for one evaluated event.
+    s is **loess by lines**: at each distinct score, a line is fitted with tricube weights to the outcomes of the
+    nearest rows, a share ``span`` of all rows. With more than 512 distinct scores the lines are at 512 of them, at
+    equal steps of the rows, and s is straight between. R's ``loess`` fits parabolas, and ``val.prob`` takes
+    ``span=2/3``: their ICI differs from this one. In [0, 1], lower is better. Lines have no bias if the scores are
+    calibrated, but noise makes the index positive: compare it with its noise floor (`calibrant.evaluate`). Ties are
+    pooled, so that the order of the rows plays no part; weights are frequencies. More than 4,396 distinct scores are
+    fitted in as many cells of the standard grid, as a sketch has them. Parameters, errors and cost are otherwise those
+    of `expected_calibration_error`, for one evaluated event.
 
     Parameters
     ----------

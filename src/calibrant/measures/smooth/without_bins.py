@@ -186,7 +186,7 @@ def lipschitz_calibration_error(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the Lipschitz calibration error (smCE): the largest bias that a test which changes slowly can see.
+    r"""Return the Lipschitz calibration error (smCE): the largest mean of h(p) (y - p) over 1-Lipschitz functions h.
 
     .. math:: \mathrm{smCE} = \max_h \frac1N \sum_i h(p_i)\,(y_i - p_i), \qquad
               |h(p) - h(q)| \le |p - q|,\quad |h| \le 1
@@ -297,7 +297,8 @@ class SquaredKernelError:
     standard_error : float
         Its standard error; NaN with one block.
     p_value : float
-        The probability of a value at least this large under perfect calibration; NaN if ``method`` says why.
+        The probability of a value at least this large under perfect calibration; NaN if there is none: ``method`` gives
+        the reason.
     n_blocks : int
         The number of blocks.
     method : str
