@@ -175,10 +175,10 @@ def recalibrate(
     mean log loss of a fitted temperature by more than two standard errors; logits are not moved. A sketch has one cell
     for all scores up to 1.5e-7, and one for those near 1, so that its maps have these limits. If a probability of 0 or
     1 was wrong, the log loss is infinite, and the gain is relative to the log loss of clipped probabilities. If the map
-    is ``clipped`` itself, or if it gives an observed outcome the probability 0, the gain is that in the Brier score.
-    More than 4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal score are
-    interchangeable, so the order of the rows plays no part. Cost: two reports, and about 0.2 s for the map of one event
-    and its proof, from a sketch or from 2,000,000 scores. Classes need memory for some copies of their rows.
+    is ``identity`` or ``clipped``, or if it gives an observed outcome the probability 0, the gain is that in the Brier
+    score. More than 4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal
+    score are interchangeable, so the order of the rows plays no part. Cost: two reports, and about 0.2 s for the map of
+    one event and its proof, from a sketch or from 2,000,000 scores. Classes need memory for some copies of their rows.
 
     References
     ----------

@@ -149,7 +149,7 @@ class Gain:
     score : {"log", "brier"}
         The loss. "log": the log loss, in nats; if that of the scores is infinite, the gain is relative to clipped
         scores. "brier": the Brier score, if the log loss of the map is infinite, or if that of the scores is infinite
-        and the map only clips them.
+        and the map is ``identity`` or ``clipped``.
     level : float
         The confidence of the interval.
     """
