@@ -83,10 +83,11 @@ def read_decisions(
     calibrant.errors.FileError
         For a file that cannot be read, and for the rows of a file as below.
     calibrant.errors.InputError
-        For an answer without probabilities, probabilities outside [0, 1] or with another sum than 1 (off by more than
-        0.001), a label that is not an option, a text as the label of a predicate without ``yes``, two answers to a
-        question in a row, an id that stands twice, answers in two forms, and a log without labels; also if more than
-        half of the questions with answers have no labels, or more than half of those with labels have no answers.
+        For an answer without probabilities; for probabilities outside [0, 1] or whose sum differs from 1 by more than
+        0.001; for a label that is not an option; for a text as the label of a predicate without ``yes``; for two
+        answers to one question in a row; for two rows with one id; for answers in different forms, such as lists and
+        columns; and for a log without labels. Also if more than half of the questions with answers have no labels, or
+        more than half of those with labels have no answers.
 
     Notes
     -----

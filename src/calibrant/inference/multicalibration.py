@@ -160,23 +160,23 @@ def multicalibration_error(
     .. math:: \max_g \frac{\max_k C_{gk} - \min_k C_{gk}}{\sqrt{\sum_{i \in g} p_i (1 - p_i)}}, \quad
         C_{gk} = \sum_{i \in g,\, p_i \le s_k} (y_i - p_i)
 
-    over the groups g, all rows being one, with :math:`C_{g0} = 0`. It is 0 or more; lower is better. Calibrated groups
-    are at about 1.6 each, and the largest of many is above that. So read the p-value: under calibration the error of a
-    group has the distribution of the range of a Brownian motion, and Holm's correction is over all groups. It holds for
-    any dependence, so groups may overlap.
+    over the groups g, of which the set of all rows is one, with :math:`C_{g0} = 0`. It is 0 or more; lower is better.
+    Calibrated groups are at about 1.6 each, and the largest of many is above that. So read the p-value: under
+    calibration the error of a group has the distribution of the range of a Brownian motion, and Holm's correction is
+    over all groups. It holds for any dependence, so groups may overlap.
 
     Parameters
     ----------
     probs, targets, notion, weights, ignore_index, logits
         As in `expected_calibration_error`, for one evaluated event. ``probs`` may also be a `CalibrationSketch` with
-        groups, or a mapping from the name of each group to its sketch; these come alone.
+        groups, or a mapping from the name of each group to its sketch, without any other data.
     groups : array, (N,), or mapping
         The name of each row's group. Or a mapping from names to arrays (N,): a boolean array is a mask, which makes one
         group of that name; the values of any other array are groups, such as "ward: surgery". Groups that overlap and
         columns that are crossed are passed in this way. Groups must be known before the outcome.
     clusters : array, (N,), optional
-        The label of each row's cluster, as in `evaluate`. The law of each group is then of independent clusters, from
-        simulated data sets, as in `calibrant.inference.kuiper_test`.
+        The label of each row's cluster, as in `evaluate`. The null distribution of each group's error is then simulated
+        with independent clusters, as in `calibrant.inference.kuiper_test`.
     n_resamples : int, default 1000
         Only for clusters, and for groups whose outcomes vary too little for the Brownian law (variance below 10): the
         number of simulated data sets. More are drawn where the correction needs a finer p-value.
@@ -189,8 +189,8 @@ def multicalibration_error(
         The value, the worst group, the p-value, and the error of each group. A group with fewer than 30 rows, or with
         rows of one cluster, is listed with a ``flag``, and counts for neither the value nor the correction. There is no
         interval: the group was chosen for its value. Ties are pooled, so the order of the rows plays no part. Weights
-        are frequencies; those that are not whole use effective sample sizes. Scores of 0 and 1 do not vary: a group of
-        these alone is 0, or infinite if an outcome occurred that its score excluded.
+        are frequencies; those that are not whole use effective sample sizes. Scores of 0 and 1 have no variance: the
+        error of a group with no other scores is 0, or infinite if an outcome occurred that its score excluded.
 
     Raises
     ------

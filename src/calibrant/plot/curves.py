@@ -143,8 +143,8 @@ def decision_curve(
 ) -> Axes:
     """Draw the net benefit at each threshold, with that of treating everyone and of treating nobody.
 
-    A model is of use at the thresholds where its curve is above both. The axes reach only a little below 0: the curve
-    of treating everyone falls without end.
+    A model is of use at the thresholds where its curve is above those of treating everyone and of treating nobody. The
+    axes reach only a little below 0: the curve of treating everyone falls without end.
 
     Parameters
     ----------

@@ -75,8 +75,8 @@ def reliability_diagram(
     marks a bin whose rate lies outside the band. Some of many bins do so by chance.
 
     A second call on the same axes adds a series with another colour and marker: draw points then, and pass a ``label``
-    for each. Each series has its own band: the band of the first is filled in grey, the others are dotted outlines in
-    the colour of the series, and so are the diamonds outside them.
+    for each. Each series has its own band. The band of the first series is filled in grey. The band of any other series
+    is a dotted outline in the colour of the series, which its diamonds have too.
 
     Parameters
     ----------
@@ -263,8 +263,8 @@ def score_histogram(
     result : Report or ReliabilityDiagram
         From `calibrant.evaluate` or `calibrant.reliability_diagram`.
     kind : {"mirrored", "stacked"}, default "mirrored"
-        "mirrored": rows where the event occurred go up, other rows go down. "stacked": other rows stand on top of
-        these, so that the bar shows all rows.
+        "mirrored": rows where the event occurred go up, other rows go down. "stacked": other rows stand on top of the
+        rows with the event, so that the bar shows all rows.
     log : bool, default False
         Whether rows are on a logarithmic scale, which shows bins of few rows next to bins of many. It is linear up to
         one row (or the smallest weight of a bar, if that is less), so that 0 has a place. Only for "mirrored".

@@ -44,9 +44,9 @@ def groups(
     ``level``. Compare a group with its own box, not with other groups. The groups that are miscalibrated after Holm's
     correction for the number of groups are flagged.
 
-    Of a measure that the profile shows for every group (``report.forests``) the value of calibrated scores is a dashed
-    line, and the axis names the heterogeneity: I², the share of the variation between groups that is more than sampling
-    error, and the p-value of Cochran's test.
+    For a measure that the profile shows for every group (``report.forests``), a dashed line marks the value of
+    calibrated scores, and the label of the axis gives the heterogeneity: I², the share of the variation between groups
+    that is beyond sampling error, and the p-value of Cochran's test.
 
     Marginal subgroups (a mapping as ``groups`` of `calibrant.evaluate`) are in one figure: below the name of each
     column its groups, and at the end all rows.
@@ -144,7 +144,7 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
     """Draw the differences between models: a panel for each measure, with every pair's difference and interval.
 
     A difference is *first minus second*: left of 0 the first model has the smaller value. Differences whose interval
-    holds 0 are hollow. The squared calibration error decides, so the labels of its panel show the p-values.
+    holds 0 are hollow. Only the squared calibration error is tested, so the labels of its panel show the p-values.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
     Raises
     ------
     calibrant.errors.InputError
-        For an argument that is not a comparison, and for fewer Axes.
+        For an argument that is not a comparison, and for fewer than five Axes.
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 
@@ -200,8 +200,8 @@ def leaderboard(comparison: PlottableLeaderboard, *, legend: bool = True, ax: Ax
     """Draw the measure that ranks the models: a row for each model, the best first, with its own interval.
 
     Models that may be the best are filled. The others are hollow: another model is shown to be better. The labels begin
-    with the ranges of the ranks. Marks and ranges of all models hold together with the level of the comparison, whereas
-    each interval is for one model alone, so overlapping intervals do not show that models are alike.
+    with the ranges of the ranks. Marks and ranges hold simultaneously for all models at the level of the comparison.
+    Each interval is for one model alone, so overlapping intervals do not show that models are alike.
 
     Parameters
     ----------

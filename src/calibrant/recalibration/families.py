@@ -1,8 +1,8 @@
 """The families of maps of one event: how each is fitted to a table.
 
-A map is fitted by maximum likelihood to the rows and to S *prior rows*, which have the scores of the rows and outcomes
-as the scores say: n' = n (1 + S / N) and k' = k + S n p / N. So a fit exists for every table with both outcomes, and
-few rows change the scores little.
+A map is fitted by maximum likelihood to the rows and to S *prior rows*, which have the same scores and outcomes in the
+proportions that these scores predict: n' = n (1 + S / N) and k' = k + S n p / N. So a fit exists for every table with
+both outcomes, and few rows change the scores little.
 """
 
 from __future__ import annotations

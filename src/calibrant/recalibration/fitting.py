@@ -82,13 +82,14 @@ def recalibrate(
 
     Scores of one event become scores. Probabilities of several classes become probabilities of all classes; with
     ``notion="top-label"`` only the probability of the predicted class is mapped, which is also all that a sketch holds.
-    Of several labels each has its own map. Holm's adjustment decides which of their gains are proven; other labels keep
-    their scores. So has each question of a `DecisionLog`: a predicate is one event, and a choice or a score has its
-    options or levels as classes. If the options differ between rows, the probability of the likeliest one is mapped.
+    If there are several labels, each label has its own map. Holm's adjustment decides which gains are proven; other
+    labels keep their scores. Each question of a `DecisionLog` has its own map, too: a predicate is one event, and the
+    classes of a choice or a score are its options or levels. If the options differ between rows, the probability of the
+    likeliest one is mapped.
 
     Pass rows that the model was not trained on. Each map is fitted by maximum likelihood to the rows and to
-    ``prior_rows`` more, which have the scores of the rows and outcomes as the scores say. With scores p of one event
-    and their log-odds z = log(p / (1 - p)), s the logistic function:
+    ``prior_rows`` pseudo-rows, which have the same scores and outcomes in the proportions that these scores predict.
+    With scores p of one event and their log-odds z = log(p / (1 - p)), s the logistic function:
 
     - ``identity``: p
     - ``cox`` (``platt``, ``sigmoid``, ``logistic``): s(a + b z), b > 0
@@ -107,21 +108,22 @@ def recalibrate(
     - ``matrix`` (``sms``): softmax(W log p + c). Both are fitted after b with the mean penalty
       C / N (\|c\|^2 + \|a / b - 1\|^2), and C (C - 1) / N times the squares of the other entries of W / b
 
-    ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta``, ``isotonic`` and ``constant`` for one event; for
-    classes ``identity``, ``temperature``, up to 10,000 classes ``vector``, and from 25 rows for each class on average
-    up to 100 classes ``matrix``. It takes the one with the smallest mean log loss out of fold, and moves its log-odds
-    towards the unchanged ones by the share se^2 / (2 G^2), where the loss of ``identity`` is larger by G with standard
-    error se; from a share of 1 on it takes ``identity``. A ``constant`` is not shrunk, and taken only up to a share of
-    0.13; otherwise the next one is. Where a score of 0 or 1 was wrong, ``clipped`` takes the place of ``identity``. The
+    ``auto`` compares ``identity``, ``temperature``, ``cox``, ``beta``, ``isotonic`` and ``constant`` for one event. For
+    classes it compares ``identity``, ``temperature``, ``vector`` (up to 10,000 classes) and ``matrix`` (up to 100
+    classes, with at least 25 rows for each class on average). It takes the family with the smallest mean log loss out
+    of fold. If that loss is smaller than the loss of ``identity`` by G with standard error se, the map is shrunk: its
+    log-odds are moved towards the original ones by the share se^2 / (2 G^2). If the share is 1 or more, ``identity`` is
+    taken. ``constant`` is not shrunk, and is taken only if the share is below 0.13; otherwise the best of the other
+    families is tried in its place. Where a score of 0 or 1 was wrong, ``clipped`` takes the place of ``identity``. The
     gain of a row is its loss before less its loss after, by a map without its fold. To judge the whole procedure, the
     choice is repeated inside each set of four folds. With the mean gain O and its standard error, and the mean gain IS
     of the final map on its own rows, the interval of the true gain of the final map is
 
     .. math:: [O - t\,\mathrm{se},\ \max(O, IS) + t \max(\mathrm{se}, \mathrm{se}_{IS})] .
 
-    The standard errors allow for errors that the rows do not contain: the scores imply how often they are wrong, and
-    how much one error changes the mean gain. The p-value agrees with the interval: it is at most 1 - ``level`` where
-    the interval is above 0.
+    The standard errors also allow for wrong predictions that these rows happen to lack: the scores imply how frequent
+    wrong predictions are, and how much one of them changes the mean gain. The p-value agrees with the interval: it is
+    at most 1 - ``level`` where the interval is above 0.
 
     Parameters
     ----------
@@ -134,9 +136,10 @@ def recalibrate(
     method : str, default "auto"
         The family of the map, or "auto".
     clusters : array, (N,), or False, optional
-        As in `calibrant.evaluate`. Whole clusters are dealt into folds, in the coarse cells of their sums, and the
-        variance of the gain is between clusters. Pass it if rows share an outcome: otherwise folds see the outcomes of
-        the rows that they evaluate, and a gain appears that is not there.
+        As in `calibrant.evaluate`. Whole clusters are dealt into folds, and the variance of the gain is that between
+        clusters. For one event, the maps of the folds are fitted to at most 428 cells of the score. Pass the clusters
+        if several rows have one outcome in common, such as visits of a patient: otherwise maps are fitted to outcomes
+        of the rows that they are evaluated on, and show a gain that is not there.
     prior_rows : float, default 20
         The weight of the scores themselves in each fit, in rows. With 0 a fit is the plain maximum likelihood.
     level : float, default 0.95
@@ -149,9 +152,9 @@ def recalibrate(
     Returns
     -------
     Recalibration, LabelRecalibrations, or QuestionRecalibrations for a DecisionLog
-        The map, its gain, and the measures before and after; of several labels or questions, these for each. An error
-        after recalibration has an upper end of at least the mean of its noise floor, because differences out of fold
-        cancel in part.
+        The map, its gain, and the measures before and after; of several labels or questions, these for each. The
+        confidence interval of a calibration error after recalibration ends at the mean of its noise floor or above,
+        because differences out of fold cancel in part.
 
     Raises
     ------
@@ -166,15 +169,16 @@ def recalibrate(
     -----
     Logits are fitted as logits, and probabilities by their log-odds. Only scores of 0 and 1 are moved, whose log-odds
     are infinite: those of N rows by L = 1 / (2 N + 2), at most half the distance of the nearest other score. Zeros of
-    classes are moved up to L in the same way. A map has the limits as ``smallest`` and ``largest``; with 0 and 1 it
-    moves scores of 0 and 1 to the nearest numbers. Probabilities of classes are also moved up to 1e-10 or 1.5e-7 if a
-    temperature then has a mean log loss that is smaller by more than two standard errors; logits are not. A sketch has
-    one cell for all scores up to 1.5e-7, and one for those near 1, so that its maps have these limits. If a
-    probability of 0 or 1 was wrong, the log loss is infinite, and the gain is relative to the log loss of clipped
-    probabilities; the Brier score proves the gain of ``clipped`` itself, and of a map to a wrong 0 or 1. More than
-    4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal score are
-    interchangeable, so the order of the rows plays no part. Cost: two reports, and about 0.2 s for the map of one event
-    and its proof, from a sketch or from 2,000,000 scores. Classes need memory for some copies of their rows.
+    classes are moved up to L in the same way. A map stores these ends as ``smallest`` and ``largest``, and moves scores
+    beyond them to the nearer end. If they are 0 and 1, it moves only scores of 0 and 1, to the nearest floating-point
+    numbers. Small probabilities of classes are moved up to 1e-10 or to 1.5e-7, whichever is better, if this lowers the
+    mean log loss of a fitted temperature by more than two standard errors; logits are not moved. A sketch has one cell
+    for all scores up to 1.5e-7, and one for those near 1, so that its maps have these limits. If a probability of 0 or
+    1 was wrong, the log loss is infinite, and the gain is relative to the log loss of clipped probabilities. If the map
+    is ``identity`` or ``clipped``, or if it gives an observed outcome the probability 0, the gain is that in the Brier
+    score. More than 4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal
+    score are interchangeable, so the order of the rows plays no part. Cost: two reports, and about 0.2 s for the map of
+    one event and its proof, from a sketch or from 2,000,000 scores. Classes need memory for some copies of their rows.
 
     References
     ----------

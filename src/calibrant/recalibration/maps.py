@@ -115,7 +115,7 @@ class ScoreDrift:
     n : int
         The number of new scores.
     outside : float
-        The share of them outside the range of the fitted scores.
+        The share of the new scores that are outside the range of the fitted scores.
     distance : float
         The Kolmogorov distance of the two distributions, by 21 quantiles.
     limit : float

@@ -42,8 +42,8 @@ class PriorEstimate:
     n : int
         The number of scores.
     value, low, high : tuple of float
-        The most likely share of each class, with its confidence interval; of one event that of the event alone. The
-        map has half a row in place of a share of 0.
+        The most likely share of each class, with its confidence interval; for one event, the share of the event alone.
+        If a share is 0, the map uses the share of half a row instead.
     level : float
         The confidence of each interval.
     clusters : int or None
@@ -70,10 +70,11 @@ class PriorCheck:
     Attributes
     ----------
     kind : {"reference", "end"}
-        What the scores are compared with: the mixture that reference scores of the training population and the
-        estimated shares imply; or, without reference scores, an estimate at the end of its range.
+        "reference": the new scores are compared with the mixture that reference scores of the training population and
+        the estimated shares imply. "end", without reference scores: an estimated share is 0 or 1, and the check is
+        whether even this share does not explain the scores.
     statistic : float
-        The statistic: chi-square; for "end" the deviation in standard errors.
+        The statistic of the check: chi-square; for the kind "end", the deviation in standard errors.
     df : int or None
         The degrees of freedom of chi-square.
     p_value : float
@@ -87,7 +88,7 @@ class PriorCheck:
     observed, expected : tuple of float
         The share of the new scores in each cell, and that of the fitted mixture.
     reference_mean, reference_error : tuple of float
-        The mean of the reference scores of each class, with its standard error; of one event that of the event alone.
+        The mean of the reference scores of each class, with its standard error; for one event, that of the event alone.
         Under the assumption it estimates the share in the training population.
     """
 
@@ -118,7 +119,7 @@ class PriorShift(RecalibrationResult):
     map : CalibrationMap
         The map. Its evidence says what is assumed.
     prior, trained_prior : tuple of float
-        The share of each class in the new and in the training population; of one event that of the event alone.
+        The share of each class in the new and in the training population; for one event, the share of the event alone.
     estimate : PriorEstimate or None
         How the new shares were estimated; None if they were known.
     check : PriorCheck or None
@@ -163,7 +164,7 @@ class PriorShift(RecalibrationResult):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The names of the classes, or their numbers; of one event that of the event alone."""
+        """The names of the classes, or their numbers; for one event, the word "event"."""
         names = self.map.event["class_names"]
         return ("event",) if self.n_classes is None else tuple(names or map(str, range(self.n_classes)))
 
@@ -177,9 +178,9 @@ class PriorShift(RecalibrationResult):
 
     @cached_property
     def curve(self) -> MapCurve | None:
-        """The map of one event with its pointwise confidence band, by the ends of the estimated rate.
+        """The map of one event with its pointwise confidence band, from the confidence interval of the estimated rate.
 
-        A known rate has no band: its ends are NaN. None for a map of classes.
+        For a known rate there is no band: ``lows`` and ``highs`` are NaN. None for a map of classes.
         """
         if self.n_classes is not None:
             return None

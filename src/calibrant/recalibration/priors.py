@@ -136,9 +136,9 @@ def prior_shift(
     The map assumes that cases of each class are as before (label shift): only their shares changed. It also assumes
     calibrated scores in the training population. Nothing of this is proven: the evidence of the map says "assumed".
 
-    With ``probs`` instead of ``prior``, scores of the new population without outcomes, the new shares are estimated by
-    maximum likelihood, the limit of the expectation-maximisation of Saerens, Latinne and Decaestecker (2002). The
-    log-likelihood :math:`\sum_i \log \sum_k \pi'_k p_{ik} / \pi_k` is concave.
+    If ``probs``, scores of the new population without outcomes, is passed instead of ``prior``, the new shares are
+    estimated by maximum likelihood. The expectation-maximisation of Saerens, Latinne and Decaestecker (2002) converges
+    to the same estimate. The log-likelihood :math:`\sum_i \log \sum_k \pi'_k p_{ik} / \pi_k` is concave.
 
     Parameters
     ----------
@@ -148,14 +148,15 @@ def prior_shift(
         The event rate of the training population, after undersampling, above 0 and below 1. For classes the share of
         each, in the order of the columns or by their names; the sum is 1.
     prior : float, sequence or mapping, optional
-        The same of the new population, if it is known.
+        The event rate of the new population, or the share of each class, if it is known.
     logits : bool, default False
         Whether ``probs`` and ``reference`` are log-odds, or logits of classes.
     reference : array, CalibrationSketch or ReliabilityTable, optional
         Scores of the training population that the model was not trained on, such as those of held-out rows after the
         same undersampling. They check the assumption.
     class_names : sequence of str, optional
-        The names of the classes, in the order of the columns. By default those of a mapping.
+        The names of the classes, in the order of the columns. By default the names in ``trained_prior`` or ``prior``,
+        if one is a mapping.
     weights, weights_are, clusters : optional
         As in `calibrant.evaluate`, of the rows of ``probs``. Pass the cluster of each row if rows may be dependent.
     level : float, default 0.95
@@ -176,19 +177,21 @@ def prior_shift(
     Notes
     -----
     The ends of an interval are the shares at which twice the log-likelihood falls by the quantile of chi-square with 1
-    degree of freedom. Other shares follow along the least favourable line, where one event leaves no choice. With
-    sampling weights or clusters, the quantile is that of Student's t squared, times the design effect of the estimate,
-    from the influences of the rows (Rao and Scott 1984). If the estimate of a share is 0, the map has 1 / (2 N + 2),
-    half a row. An interval by cluster is too short if the events are in few clusters. Below an effective number of 15,
-    weighted by the estimated probabilities of the event, ``flag`` is a caution.
+    degree of freedom. For classes, the other shares change along the least favourable line while one share is varied.
+    With sampling weights or clusters, the quantile is that of Student's t squared, times the design effect of the
+    estimate, from the influences of the rows (Rao and Scott 1984). If the estimate of a share is 0, the map uses 1 / (2
+    N + 2), the share of half a row. An interval by cluster is too short if the events are in few clusters. If the
+    effective number of clusters, weighted by the estimated probabilities of the event, is below 15, ``flag`` is a
+    caution.
 
     The check compares the share of ``probs`` in cells of the scores with that of the reference scores, each weighted by
     :math:`w = \sum_k \pi'_k p_k / \pi_k`, the ratio of the two distributions under the assumption, and the means of the
     reference scores with ``trained_prior``. The statistic is chi-square of the differences, with their covariance,
-    which allows for the estimated shares. One event has up to ten cells with equally many scores; classes have two for
-    each predicted class, by the median of its probability. The check assumes independent rows. Without reference scores
-    the assumption cannot be checked, because for every distribution of the scores there is one of the training
-    population whose rate alone differs. Only an estimate at the end of its range can contradict it.
+    which allows for the estimated shares. For one event there are up to ten cells with equally many scores. For classes
+    there are two cells for each predicted class, which are cut at the median of the probability of that class. The
+    check assumes independent rows. Without reference scores the assumption cannot be checked, because any distribution
+    of the new scores can come from some training population by a change of the rate alone. Only scores whose estimated
+    share is 0 or 1 can contradict the assumption.
 
     The map of one event is a line in log-odds with slope 1; that of classes has the constants
     :math:`\log(\pi'_k / \pi_k)`. Scores of 0 and 1 have infinite log-odds, so no rate changes them: they are moved to

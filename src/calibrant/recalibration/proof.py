@@ -147,8 +147,9 @@ class Gain:
     in_sample : float
         The mean gain of the map on the rows that it was fitted to.
     score : {"log", "brier"}
-        The loss: the log loss, in nats, from that of clipped scores if it was infinite; the Brier score of clipped
-        scores themselves, and of a map to 0 or 1 that was wrong.
+        The loss. "log": the log loss, in nats; if that of the scores is infinite, the gain is relative to clipped
+        scores. "brier": the Brier score, if the log loss of the map is infinite, or if that of the scores is infinite
+        and the map is ``identity`` or ``clipped``.
     level : float
         The confidence of the interval.
     """

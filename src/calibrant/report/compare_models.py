@@ -236,10 +236,10 @@ def compare(
         ``details["raw_p_value"]``. Where a log loss is infinite, so is the difference, and its method says why.
 
         The leaderboard has a `Standing` for each model, the best first: by how much it is worse than the best, whether
-        another one is shown to be better, and the range of its rank. These statements hold together with the level, for
-        all models: they follow from intervals of all differences that are simultaneous (Tukey), with the critical value
-        simulated from the covariance of the models. With more than 20 models only the pairs with the first or with the
-        best one are compared one by one.
+        another one is shown to be better, and the range of its rank. These statements hold simultaneously for all
+        models, at the level: they follow from intervals of all differences that are simultaneous (Tukey), with the
+        critical value simulated from the covariance of the models. With more than 20 models only the pairs with the
+        first or with the best one are compared one by one.
 
         For logs, the mapping from questions to comparisons also has, for each measure, intervals that are simultaneous
         for all questions and pairs of models (see `QuestionComparison`). They use how the answers about one input vary

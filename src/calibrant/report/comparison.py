@@ -317,8 +317,8 @@ class GroupComparison:
     comparison : Comparison
         The comparison of its rows alone.
     adjusted_p_values : tuple of float
-        For each of ``comparison.pairs`` the p-value of what decides, after Holm's correction for the number of groups
-        and pairs; NaN in a group of fewer than 30 rows.
+        For each of ``comparison.pairs`` the p-value of ``debiased_square``, after Holm's correction for the number of
+        groups and pairs; NaN in a group of fewer than 30 rows.
     flag : str
         Why the group has no p-value; empty if it has one.
     """

@@ -48,7 +48,8 @@ _ONE_ROW: Final = "the variance cannot be estimated from one row"
 class Standing:
     """One model in a leaderboard.
 
-    Differences, marks and ranges of ranks of all models hold together with the level of the comparison.
+    Differences, ``among_best`` and the ranges of ranks hold simultaneously for all models, at the level of the
+    comparison.
 
     Attributes
     ----------

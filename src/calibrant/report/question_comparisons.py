@@ -24,7 +24,7 @@ SCHEMA_VERSION: Final = 1
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QuestionComparison:
-    """The comparison of models on one question, and what differs between them among all questions.
+    """The comparison of models on one question, and which of them differ after the correction for all questions.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class QuestionComparison:
     comparison : Comparison
         The comparison of these rows alone, as `compare` of their arrays.
     pairs : tuple of Pair
-        The pairs of ``comparison``, with intervals that hold together with the level for all questions and pairs, for
-        each measure. The p-value of what decides is adjusted for their number (Holm). Both are NaN with fewer than 30
-        rows.
+        The pairs of ``comparison``. The intervals of each measure hold simultaneously for all questions and pairs, and
+        the p-value of ``debiased_square`` is adjusted for the number of questions and pairs (Holm). Intervals and
+        p-values are NaN with fewer than 30 rows.
     flag : str
         Why the pairs have no intervals and no p-values; empty if they have them.
     """

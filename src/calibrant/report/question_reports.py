@@ -90,7 +90,7 @@ class QuestionReports(ShownByQuestion[Report]):
     def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
 
-        Unless ``whole``, the reports have the rows, the test and the diagram alone.
+        Unless ``whole``, each report contains only the number of rows, the test and the diagram.
         """
         questions = counted("evaluating questions", list(self.questions.values())) if whole else self.questions.values()
         return {

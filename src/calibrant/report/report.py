@@ -392,9 +392,9 @@ class GroupReport:
     ece, mean_gap : Estimate
         Its expected calibration error and its mean difference. They are there whichever measures the report shows.
     p_value : float
-        The p-value of the group's test, ``report.test``. If it is too small for the number of resamples, it is in
-        closed form, or in a group with few expected outcomes from more resamples. NaN for a group without a test, and
-        in a report without intervals.
+        The p-value of the group's test, ``report.test``. If it is the smallest that the resamples can show, it comes
+        from a closed form instead, or, in a group with few expected outcomes, from more resamples. NaN for a group
+        without a test, and in a report without intervals.
     adjusted_p_value : float
         The p-value after Holm's correction for the number of groups.
     called_out : bool
@@ -402,7 +402,7 @@ class GroupReport:
     flag : str
         Why the group has no test; empty if it has one.
     column : str
-        The column of a marginal subgroup, one of whose values it is; empty for other groups.
+        The column whose value defines this marginal subgroup; empty for other groups.
     """
 
     name: str
@@ -441,7 +441,7 @@ class GroupReport:
     def to_dict(self, *, whole: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
 
-        Unless ``whole``, the report has the rows, the test and the diagram alone.
+        Unless ``whole``, the report contains only the number of rows, the test and the diagram.
         """
         tested = not math.isnan(self.p_value)
         missing: dict[str, str] = {}

@@ -130,7 +130,7 @@ class Choices:
     logits : bool or None
         Whether the predictions were logits; None for a table and a sketch, which hold probabilities.
     weights : {"integer", "fractional"} or None
-        The weights: numbers of equal rows, or others. None if every row counts once.
+        Whether the weights are whole numbers, which count equal rows, or not. None if every row counts once.
     ignored, weightless : int
         The rows that were left out: without a target (see ``ignore_index``), and with a target but of weight 0.
     rounded : int
@@ -231,8 +231,8 @@ class Decision:
     level : float
         The confidence.
     more_rows : int or None
-        About how many more rows would decide it. None if it is decided, or if no number of rows is known to: the error
-        is about as large as the tolerance, or one outcome is too rare.
+        About how many more rows would decide it. None if it is decided, or if the number cannot be estimated, because
+        the error is about as large as the tolerance or one outcome is too rare.
     """
 
     state: Literal["proven", "disproven", "open"]

@@ -120,12 +120,13 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             Probabilities in [0, 1], as ``predict_proba`` returns them. One column is the probability of the event. Two
             columns are the probabilities of the non-event and of the event. C columns are those of C classes.
         y : array, (N,)
-            The labels, of any type. Sorted, they are those of the columns. The event is the second of two labels. If
-            labels are missing, the labels 0 to C - 1 are the indices of the columns.
+            The labels, of any type. The distinct labels, sorted, belong to the columns in this order. The event is the
+            second of two labels. If a class does not occur in ``y``, the labels must be the indices of the columns,
+            0 to C - 1.
         sample_weight : array, (N,), optional
             Frequency weights: 2 equals the row twice.
         clusters : array, (N,), optional
-            The cluster of each row. Pass it if rows share an outcome, as for `calibrant.recalibrate`.
+            The cluster of each row. Pass it if several rows have one outcome in common, as for `calibrant.recalibrate`.
 
         Returns
         -------
@@ -230,7 +231,7 @@ class MappingClassifier(WrappedClassifier):
         """Return the label with the largest recalibrated probability.
 
         It may differ from the label that the estimator predicts, because a map moves the score at which the
-        probability is 0.5. The first of several equal probabilities counts.
+        probability is 0.5. If several labels have the largest probability, the first of them is returned.
 
         Parameters
         ----------
@@ -268,8 +269,8 @@ class RecalibratedClassifier(MappingClassifier):
     method : str, default "auto"
         The family of the map, as in `calibrant.recalibrate`. "auto" keeps the probabilities where no map helps.
     cv : int, splitter or iterable of splits, default 5
-        The folds, if the estimator is not fitted, as in ``sklearn.model_selection.check_cv``. An integer deals
-        stratified folds, with ``clusters`` whole clusters.
+        The folds, if the estimator is not fitted, as in ``sklearn.model_selection.check_cv``. An integer is the number
+        of stratified folds; with ``clusters``, each cluster is in one fold.
     n_jobs : int, optional
         The number of folds that are fitted at the same time.
     prior_rows, level, n_resamples, rng
@@ -361,7 +362,8 @@ class RecalibratedClassifier(MappingClassifier):
         sample_weight : array, (N,), optional
             Frequency weights of the map, and weights of the estimator if it is fitted here and takes them.
         clusters : array, (N,), optional
-            The cluster of each row, for the folds and for `calibrant.recalibrate`. Pass it if rows share an outcome.
+            The cluster of each row, for the folds and for `calibrant.recalibrate`. Pass it if several rows have one
+            outcome in common, such as visits of a patient.
         **fit_params
             Passed on to ``estimator.fit``. A fitted estimator ignores them. With metadata routing, ``sample_weight``
             and ``fit_params`` go to the estimator as it requests them.

@@ -191,7 +191,8 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
 
     Pass it as ``scoring`` to `cross_val_score`, `cross_validate`, `GridSearchCV`, `learning_curve` and the like. It
     matches labels to ``estimator.classes_``: labels may be of any type, and a fold may lack a class.
-    `TunedThresholdClassifierCV` takes it too: it evaluates decisions, so that each decided label has probability 1.
+    `TunedThresholdClassifierCV` takes it too, but passes predicted labels instead of probabilities: each predicted
+    label counts as a probability of 1.
 
     Parameters
     ----------

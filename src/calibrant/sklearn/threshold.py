@@ -63,9 +63,11 @@ class ThresholdedClassifier(WrappedClassifier):
         - A `Threshold` of one event, for two classes: ``classes_[1]`` is predicted where its probability is at least
           ``value``, and no row is predicted as ``classes_[0]``. The side "no" predicts ``classes_[0]`` where the
           probability of ``classes_[1]`` is at most ``value``, and nothing else.
-        - A `TwoSidedThreshold`, for two classes: both of these. Rows between ``no.value`` and ``yes.value`` abstain.
+        - A `TwoSidedThreshold`, for two classes: its sides ``yes`` and ``no`` together. Rows between ``no.value`` and
+          ``yes.value`` abstain.
 
-        Nothing is decided by a threshold whose ``value`` is None, without a warning: ``reason`` says why.
+        A threshold whose ``value`` is None decides no row, and there is no warning. Its ``reason`` says why there is no
+        value.
     max_risk, confidence, method, largest_cluster, max_weight
         As in `calibrant.certify_threshold`. Not used with a given ``threshold``.
     per_class : bool, default False
@@ -102,12 +104,13 @@ class ThresholdedClassifier(WrappedClassifier):
     Metrics of scikit-learn count the label ``abstain`` as an error. `score` is the accuracy of decided rows instead,
     and `coverage` is their share. `score` rises with the threshold, so a search must not choose the threshold by it.
 
-    Predictions out of fold come from fits to fewer rows than the fit of ``estimator_``, so its risk may be larger. In a
-    simulation with ``confidence=0.9`` and a logistic regression that overfits, 13 % of the data sets had a larger risk
-    than ``max_risk`` instead of at most 10 %. To keep the promise exact, hold rows out.
+    Predictions out of fold come from models that were fitted to fewer rows than ``estimator_``, so the risk of
+    ``estimator_`` at the certified threshold may be larger than theirs. In a simulation with ``confidence=0.9`` and a
+    logistic regression that overfits, 13 % of the data sets had a larger risk than ``max_risk`` instead of at most
+    10 %. To keep the promise exact, hold rows out.
 
-    A `Threshold` that was certified from confidences (N,) and whether the predicted classes were right is one of an
-    event too. Pass its ``value`` to use it for the confidence.
+    A `Threshold` counts as one of an event, too, if it was certified from confidences (N,) and targets that say whether
+    the predicted class was right. To apply such a threshold to the confidence, pass its ``value``.
 
     A certified `Threshold` of groups is rejected, because `predict` does not know the groups of rows.
 
@@ -187,10 +190,11 @@ class ThresholdedClassifier(WrappedClassifier):
             data; labels that it does not know are an error.
         sample_weight : array, (N,), optional
             Frequency weights of the rows that certify the threshold, and weights of the estimator if it is fitted here
-            and takes them. Weights that are not whole numbers are sampling weights, for "betting".
+            and takes them. Weights that are not whole numbers are sampling weights; the method is then "betting" by
+            default.
         clusters : array, (N,), optional
-            The cluster of each row, for the folds and for `calibrant.certify_threshold`. Pass it if rows share an
-            outcome.
+            The cluster of each row, for the folds and for `calibrant.certify_threshold`. Pass it if several rows have
+            one outcome in common, such as visits of a patient.
         **fit_params
             Passed on to ``estimator.fit``. A fitted estimator ignores them. With metadata routing, ``sample_weight``
             and ``fit_params`` go to the estimator as it requests them.
@@ -243,7 +247,7 @@ class ThresholdedClassifier(WrappedClassifier):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted label of rows that are decided, and the label ``abstain`` for the others.
 
-        The first of several equal probabilities counts.
+        If several labels have the largest probability, the first of them is predicted.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ _Key = tuple[str, str | None]
 
 
 class Gate(NamedTuple):
-    """The lowest confidence of automatic answers, as readers of a file of gates apply it.
+    """The lowest confidence at which an answer is automatic, for programs that read a file of gates.
 
     The confidence of a predicate is ``2 |p - 1/2|``, and otherwise the largest probability.
     """
@@ -57,8 +57,8 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
     questions : mapping of str to ThresholdResult
         The thresholds of each question.
     composite : Threshold or None
-        The threshold of the smallest confidence of an input's choices and scores, which are right together or wrong;
-        None with fewer than two such questions.
+        The threshold of the smallest confidence among the choices and scores of an input, which count as right only if
+        all of them are; None with fewer than two such questions.
     composite_of : tuple of str
         The choices and scores.
     by_group : mapping of str to QuestionThresholds
@@ -87,7 +87,7 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         return any(found.certified for found in every) or any(part.certified for part in self.by_group.values())
 
     def gate(self, name: str) -> Gate | None:
-        """Return the certified gate of a question; None without one, and for a predicate without one of both sides."""
+        """Return the certified gate of a question, or None; a predicate needs a certified threshold on both sides."""
         found, question = self[name], self.log[name]
         if isinstance(found, Threshold):
             return None if found.value is None else Gate(float(found.value), found.coverage)
@@ -116,7 +116,8 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         """Return the certified gates as the version 1 of ``thresholds.json``, which jev-eval and its readers load.
 
         ``accuracy`` is the certified lower bound, 1 - ``max_risk``; ``coverage`` is a share of all answers and
-        refusals. A question without a certified gate is left out, and a predicate without one for both of its answers.
+        refusals. A question without a certified gate is left out. For a predicate, both answers need a certified
+        threshold.
 
         Parameters
         ----------
@@ -126,8 +127,8 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         Raises
         ------
         calibrant.errors.InputError
-            For the log of several models, and for stated confidences that differ from the largest probability: readers
-            compare the gate with what is stated, so certify ``log.stated()``.
+            For the log of several models. Also for stated confidences that differ from the largest probability, because
+            programs compare the gate with the stated confidence: certify ``log.stated()`` instead.
         """
         if len(self.log.models) > 1:
             names = ", ".join(map(quoted, self.log.models[:3]))

@@ -45,7 +45,8 @@ class Costs:
     cost : Estimate
         The mean cost of a row with this threshold.
     net_benefit : Estimate
-        The cost of referring every row less this cost, in referrals: (TP - FP o) / N with o = error / referral - 1.
+        The cost of referring every row less ``cost``, in units of ``referral``: (TP - FP o) / N with
+        o = error / referral - 1.
     all_automatic : float
         The mean cost of a row if every row is decided automatically.
     planned : float
@@ -69,7 +70,7 @@ class Share:
     coverage : float
         The share of the rows that are decided automatically.
     risk, risk_low, risk_high : float
-        Their error rate with its confidence interval; NaN without such rows.
+        The error rate of the rows that are decided automatically, with its confidence interval; NaN if there are none.
     """
 
     coverage: float

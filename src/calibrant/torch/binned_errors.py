@@ -73,8 +73,8 @@ class CalibrationError(TableMetric):
         Rows with this target are left out, with both kinds of bins.
     validate_args : bool, default True
         False also evaluates rows that do not sum to 1, such as rows of sigmoid heads, and skips the checks that
-        cost a pass over the data or a wait for the device. Bad values on a GPU then give wrong numbers. On the host
-        the other checks are part of the one read, and stay.
+        cost a pass over the data or a wait for the device. Bad values on a GPU then give wrong numbers. On the CPU the
+        other checks need no pass of their own, so they are made anyway.
     notion : {"positive", "top-label", "classwise"}, optional
         The evaluated event. "classwise" combines the classes' errors as `calibrant.classwise_calibration_error` does.
     closed : {"left", "right"}, default "left"
@@ -92,7 +92,7 @@ class CalibrationError(TableMetric):
     Attributes
     ----------
     error_bound : float or None
-        How far the last value can be from that of all rows, before rounding: 0 unless the state is a sketch.
+        How far the last value can be from the exact one, before rounding: 0 unless the state is a sketch.
     n_bins : int
         The number of bins, as ``num_bins``.
     confidences, accuracies : list of tensors
@@ -244,8 +244,8 @@ class CalibrationError(TableMetric):
         """Draw the reliability diagram of all batches so far, above a histogram of the scores.
 
         The labels of the axes are those of TorchUncertainty, unless ``notion`` was passed to the metric.
-        ``plot(val, ax)``, as torchmetrics calls it, draws a value, or several in turn: a first argument other than text
-        is ``val``, and such a second one ``ax``.
+        ``plot(val, ax)`` draws a value, or several in turn, as in torchmetrics: a first argument that is not text is
+        taken as ``val``, and a second argument that is not text as ``ax``.
 
         Returns
         -------

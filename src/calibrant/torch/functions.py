@@ -85,8 +85,8 @@ class AUROC(_TableFunction):
     Attributes
     ----------
     error_bound : float or None
-        How far the last value can be from that of the rows, before rounding to the precision of the data: 0 from rows;
-        from a sketch a certified bound, or NaN where none is known.
+        How far the last value can be from the exact one, before rounding to the precision of the data: 0 with
+        ``state="rows"``; with a sketch a certified bound, or NaN if no bound is known.
 
     Raises
     ------
@@ -131,12 +131,12 @@ class IntegratedCalibrationIndex(_TableFunction):
     """Integrated calibration index (ICI): the mean difference between the scores and a loess curve of the outcomes.
 
     In [0, 1], lower is better. `calibrant.integrated_calibration_index` gives the curve. Other parameters, attributes
-    and errors are those of `AUROC`; no bound of a sketch is known.
+    and errors are those of `AUROC`; with a sketch, ``error_bound`` is NaN.
 
     Parameters
     ----------
     span : float, default 0.75
-        The share of the rows behind each line of the curve.
+        The share of the rows that each local line of the loess curve is fitted to.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class TruthfulCalibrationError(_TableFunction):
     """Truthful calibration error (ATB): the squared error of two bins, averaged over all cuts.
 
     In [0, 1], lower is better. `calibrant.truthful_calibration_error` gives the formula. Parameters, attributes and
-    errors are those of `AUROC`; no bound of a sketch is known.
+    errors are those of `AUROC`; with a sketch, ``error_bound`` is NaN.
 
     Examples
     --------
@@ -178,7 +178,7 @@ class LipschitzCalibrationError(_TableFunction):
     """Lipschitz calibration error (smCE): the largest mean of h(p) (y - p) over 1-Lipschitz functions h of the score p.
 
     In [0, 1], lower is better. `calibrant.lipschitz_calibration_error` gives the formula. Parameters, attributes and
-    errors are those of `AUROC`; no bound of a sketch is known.
+    errors are those of `AUROC`; with a sketch, ``error_bound`` is NaN.
 
     Examples
     --------
@@ -196,7 +196,7 @@ class CalibrationSlope(_TableFunction):
     """Calibration slope: 1 is right, below 1 the scores are too extreme; `calibrant.calibration_slope`.
 
     NaN with one distinct score or if all outcomes are equal; infinite if a threshold separates the outcomes.
-    Parameters, attributes and errors are those of `AUROC`; no bound of a sketch is known.
+    Parameters, attributes and errors are those of `AUROC`; with a sketch, ``error_bound`` is NaN.
 
     Examples
     --------
@@ -217,7 +217,7 @@ class CalibrationIntercept(_TableFunction):
     """Calibration intercept, in log-odds: 0 is right, above 0 events occur more often than the scores say.
 
     `calibrant.calibration_intercept` gives the formula. Infinite if all outcomes are equal. Parameters, attributes and
-    errors are those of `AUROC`; no bound of a sketch is known.
+    errors are those of `AUROC`; with a sketch, ``error_bound`` is NaN.
 
     Examples
     --------

@@ -95,7 +95,8 @@ class BrierScore(_MeanScore):
     .. math:: \frac1N \sum_i (p_i - y_i)^2 \;\text{for (N,)}, \qquad
               \frac1N \sum_i \sum_k (p_{ik} - [y_i = k])^2 \;\text{for (N, C)}
 
-    A proper score, lower is better, in [0, 1] and [0, 2]. Never clipped. A drop-in for TorchUncertainty's metric.
+    A proper score; lower is better. It is in [0, 1] for (N,) and in [0, 2] for (N, C). Probabilities are never clipped.
+    A drop-in for TorchUncertainty's metric.
 
     Parameters
     ----------

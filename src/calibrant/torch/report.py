@@ -191,7 +191,7 @@ class CalibrationReport(TableMetric):
     def plot(self, title: Any = "Reliability Diagram", ax: Any = None) -> tuple[Any, Any]:
         """Draw the reliability diagram of all batches so far; on ``ax`` without the histogram.
 
-        A report may be given first, as by torchmetrics, which then stands for the batches.
+        As in torchmetrics, the first argument may be a report, which is then drawn instead of that of the batches.
         """
         report: Report = title if isinstance(title, Report) else self.compute()
         title = title if isinstance(title, str) else "Reliability Diagram"

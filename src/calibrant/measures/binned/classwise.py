@@ -223,16 +223,16 @@ def thresholded_adaptive_calibration_error(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    """Return the thresholded adaptive calibration error (TACE): class by class, over equal-mass bins of larger scores.
+    """Return the thresholded adaptive calibration error (TACE): the classwise error of scores from a threshold on.
 
-    Of each class only the scores p >= threshold count. They are put into bins of equal frequency, and the errors of the
-    classes are combined. It equals ``classwise_calibration_error(..., threshold=threshold, binning="quantile")``, with
-    the same parameters, errors, range and cost. With threshold 0 it is the classwise ACE. A sketch does not do, unless
-    the threshold is 0.
+    For each class, only the scores p >= threshold count. They are put into bins of equal frequency, and the errors of
+    the classes are combined. It equals ``classwise_calibration_error(..., threshold=threshold, binning="quantile")``,
+    with the same parameters, errors, range and cost. With threshold 0 it is the classwise ACE. A sketch is accepted
+    only if the threshold is 0.
 
-    It misleads between thresholds: the rows below are dropped, so a model that predicts less than the threshold for
-    classes which occur is not seen, and values of different thresholds, or of models that put different shares of
-    their scores below one, do not compare. `classwise_calibration` has the share of scores that was kept.
+    It misleads in comparisons. Scores below the threshold are dropped, so the error does not show that a model predicts
+    less than the threshold for classes that occur. Values are comparable only for the same threshold, and for models
+    with the same share of scores below it. `classwise_calibration` has the share of scores that was kept.
 
     References
     ----------

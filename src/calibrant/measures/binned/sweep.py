@@ -40,9 +40,9 @@ def monotone_sweep_calibration_error(
     It misleads near calibration: the outcomes choose the number of bins, so its value there is noise.
 
     Ties are never split, so the order of the rows plays no part; a row of weight 2 is two rows. Weights that are not
-    whole count as many small equal ones, and there are at most as many bins as rows. On a sketch a cell is never split:
-    the number of bins may differ from that of the rows. The authors' program takes the norm l2 by default. Parameters
-    and errors are those of `expected_calibration_error`, for one evaluated event.
+    whole count as many small equal ones, and there are at most as many bins as rows. The cells of a sketch are never
+    split, so the number of bins may differ from the one that the rows would give. The authors' program takes the norm
+    l2 by default. Parameters and errors are those of `expected_calibration_error`, for one evaluated event.
 
     Notes
     -----

@@ -37,16 +37,16 @@ def top_k_calibration_error(
     """Return the calibration error of the event "the true class is among the k most probable ones".
 
     Its score is the sum of the k largest probabilities. With k = 1 it is the top-label error of
-    `expected_calibration_error`, whose formula, range and direction hold here too. It belongs to models that show the
-    first k classes, and to the top-k accuracy.
+    `expected_calibration_error`, whose formula, range and direction hold here too. Use it for models that show the k
+    most probable classes, and next to the top-k accuracy.
 
     It misleads as k grows: the scores move towards 1 and the error towards 0, whatever occurs among the k classes.
 
     Parameters
     ----------
     probs, targets, n_bins, binning, norm, closed, weights, ignore_index, logits
-        As in `expected_calibration_error`. ``probs`` has shape (N, C) or (N, C, ...). A table or a sketch does not do:
-        the classes of each row are needed. (N,) is two classes.
+        As in `expected_calibration_error`. ``probs`` has shape (N, C) or (N, C, ...). A table or a sketch is not
+        accepted, because the classes of each row are needed. One event (N,) is two classes.
     k : int
         From 1 to C.
 
@@ -97,7 +97,7 @@ def top_r_calibration_error(
     """Return the calibration error of the event "the r-th most probable class is the true one".
 
     Its score is the r-th largest probability. With r = 1 it is the top-label error of `expected_calibration_error`,
-    whose formula, range and direction hold here too. It tells where among the first classes the probability is wrong.
+    whose formula, range and direction hold here too. It shows for which ranks r the probabilities are wrong.
 
     It misleads as r grows: r-th probabilities are at most 1 / r, so they fill few bins and all errors are small. Take
     ``binning="quantile"``.

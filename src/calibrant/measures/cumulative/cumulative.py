@@ -222,7 +222,7 @@ def kuiper_calibration_error(
     .. math:: \max_k C_k - \min_k C_k, \qquad C_k = \frac1N \sum_{p_i \le s_k} (y_i - p_i),\quad C_0 = 0
 
     It is the largest sum of outcome - score over any interval of scores, as a share of all rows: in [0, 1], lower is
-    better, and never below the KS error. Ties are one step, so that the order of the rows plays no part; weights are
+    better, and never below the KS error. Ties are pooled, so that the order of the rows plays no part; weights are
     frequencies. Acting on the scores at a threshold t gives away at most this error / (1 - t) of net benefit.
     Parameters, errors and cost are those of `expected_calibration_error`, for one evaluated event. Its test is
     `calibrant.inference.kuiper_test`.

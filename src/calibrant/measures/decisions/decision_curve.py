@@ -58,10 +58,10 @@ def net_benefit(
     .. math:: \mathrm{NB}(t) = \frac{\mathrm{TP}(t) - \mathrm{FP}(t)\,\frac{t}{1 - t}}{N}
 
     TP and FP are the rows with a score of at least t, with outcome 1 and with outcome 0. Whoever acts at a threshold t
-    accepts (1 - t) / t false positives for an outcome that is found. Net benefit counts found outcomes for each row,
-    less the false positives at that rate. It is at most the observed frequency; higher is better. Treating nobody has
-    net benefit 0. Treating everyone has :math:`\bar y - (1 - \bar y)\,t / (1 - t)`. A model is of use at the thresholds
-    where it is above both.
+    accepts (1 - t) / t false positives for one true positive. Net benefit is the number of true positives per row, less
+    the number of false positives per row divided by (1 - t) / t. It is at most the observed frequency; higher is
+    better. Treating nobody has net benefit 0. Treating everyone has :math:`\bar y - (1 - \bar y)\,t / (1 - t)`. A model
+    is of use at the thresholds where its net benefit is above both.
 
     Miscalibration costs net benefit. Acting on the scores at t gives away at most K / (1 - t) against the best
     threshold on the same scores, where K is Kuiper's calibration error, the range of cumulative residuals.

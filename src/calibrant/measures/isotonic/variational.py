@@ -65,14 +65,14 @@ def variational_calibration_error(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> VariationalError:
-    r"""Return a lower bound of the calibration error without bins, and how much of it is too high and too low.
+    r"""Return a bin-free estimate of the calibration error, a lower bound, and the parts of over- and underestimation.
 
     .. math:: \frac1N \sum_i \operatorname{sign}(g(p_i) - p_i)\,(y_i - p_i) \quad\text{estimates}\quad
               \mathbb E \operatorname{sign}(g(p) - p)\,(q(p) - p) \;\le\; \mathbb E\,|q(p) - p|
 
-    with q(p) the true observed frequency at the score p. For any map g that other rows decide, the estimate is on
-    average at most the true error, and equal to it if g is on the right side of p everywhere. No bins bias it upwards,
-    as they do the ECE. It is in [-1, 1], in units of probability; lower is better.
+    with q(p) the true observed frequency at the score p. For any map g that is fitted to other rows, the estimate is on
+    average at most the true error, and equal to it if g(p) - p and q(p) - p have the same sign everywhere. No bins bias
+    it upwards, as they do the ECE. It is in [-1, 1], in units of probability; lower is better.
 
     Here g is the isotonic regression of the outcomes on the scores, fitted without the row's own fold, of five. Equal
     scores fall into the folds at random. Scores with more distinct values than the standard grid has cells (4,396) are

@@ -273,7 +273,7 @@ def integrated_calibration_index(
     Parameters
     ----------
     span : float, default 0.75
-        The share of the rows behind each line, above 0 and at most 1.
+        The share of the rows that each local line is fitted to, above 0 and at most 1.
 
     Raises
     ------

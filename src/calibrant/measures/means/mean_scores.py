@@ -295,8 +295,8 @@ def ranked_probability_score(
     Parameters
     ----------
     probs, targets, weights, ignore_index, logits
-        As in `expected_calibration_error`. Classes are in increasing order. A table or a sketch does not do: the score
-        needs the rows.
+        As in `expected_calibration_error`. Classes are in increasing order. A table or a sketch is not accepted,
+        because the score needs the rows.
 
     Returns
     -------
@@ -417,7 +417,7 @@ def spherical_score(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the spherical score: the mean probability of the true class, divided by the length of its row.
+    r"""Return the spherical score: the mean of the true class's probability divided by the Euclidean norm of its row.
 
     .. math:: \frac1N \sum_i \frac{p_{i y_i}}{\sqrt{\sum_k p_{ik}^2}}
 

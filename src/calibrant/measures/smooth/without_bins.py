@@ -71,7 +71,8 @@ def kernel_calibration_error(
     -------
     float
         Ties are pooled, so the order of the rows plays no part. A row of weight 2 is two rows; weights that are not
-        whole count squared in the pairs of a row with itself. A sketch counts the rows of a cell at their mean score.
+        whole count squared in the pairs of a row with itself. From a sketch, all rows of a grid cell have the mean
+        score of the cell.
 
     Raises
     ------
@@ -201,10 +202,10 @@ def lipschitz_calibration_error(
     much.
 
     It is the exact maximum. Ties are pooled, so the order of the rows plays no part; a row of weight 2 is two rows.
-    Scores of 0 and 1 are scores like all others. A sketch counts the rows of a cell at their mean score. Parameters and
-    errors are those of `expected_calibration_error`, for one evaluated event. Cost: one read and one sort of N
-    integers, then one pass of a dynamic programme, with a few steps for each distinct score. Weights of very different
-    size can need more.
+    Scores of 0 and 1 are scores like all others. From a sketch, all rows of a grid cell have the mean score of the
+    cell. Parameters and errors are those of `expected_calibration_error`, for one evaluated event. Cost: one read and
+    one sort of N integers, then one pass of a dynamic programme, with a few steps for each distinct score. Weights of
+    very different size can need more.
 
     References
     ----------
@@ -253,9 +254,10 @@ def truthful_calibration_error(
     It misleads as a measure of size: under calibration its mean is not 0, but the sum of p (1 - p) over all rows,
     divided by N^2. Errors that change sign within a short range of scores are hardly seen, as by Kuiper's error.
 
-    Ties are one step, so the order of the rows plays no part; a row of weight 2 is two rows. Scores of 0 and 1 are
-    scores like all others. A sketch counts the rows of a cell at their mean score. Parameters and errors are those of
-    `expected_calibration_error`, for one evaluated event. Cost: one read and one sort of N integers, then O(N).
+    Ties are pooled, so the order of the rows plays no part; a row of weight 2 is two rows. Scores of 0 and 1 are scores
+    like all others. From a sketch, all rows of a grid cell have the mean score of the cell. Parameters and errors are
+    those of `expected_calibration_error`, for one evaluated event. Cost: one read and one sort of N integers, then
+    O(N).
 
     References
     ----------
@@ -344,8 +346,8 @@ def squared_kernel_calibration_error(
     Parameters
     ----------
     probs, targets, ignore_index, logits
-        As in `expected_calibration_error`. A table or a sketch does not do: pairs need the rows. One event (N,) is two
-        classes, and its value is twice that of the event alone.
+        As in `expected_calibration_error`. A table or a sketch is not accepted, because pairs need the rows. One event
+        (N,) is two classes, and its value is twice that of the event alone.
     width : float, default 0.4
         The distance of probabilities, in total variation, over which the kernel falls to 1 / e.
     block : int, default 50
