@@ -252,7 +252,10 @@ def test_a_removed_working_directory_has_no_file(tmp_path: Path) -> None:
         ("score = 3", "score: expected a text in quotes, got 3; correct the file, or pass --no-config"),
         ('score = ["a"]', "score: expected a text in quotes, got ['a']; correct the file, or pass --no-config"),
         ("cluster = [1]", "cluster: expected a text in quotes, or an array of them, got [1]; correct the file"),
-        ('labels = ["a,b", "c"]', "labels: expected a text in quotes, or an array of them without commas, got ['a,b'"),
+        (
+            'labels = ["a,b", "c"]',
+            "labels: expected a text in quotes, or an array of them in which none contains a comma, got ['a,b'",
+        ),
         ("date = 2026-11-23", "date: expected a text in quotes, got datetime.date(2026, 11, 23); correct the file"),
         (
             "[report.level]\nx = 1",
@@ -295,8 +298,8 @@ def test_a_file_names_no_file_and_no_host(key: str, value: str) -> None:
 @pytest.mark.parametrize(("option", "sql"), [("where", "home = 1"), ("by", "home"), ("cluster", "home")])
 def test_spark_runs_no_sql_of_a_file(option: str, sql: str) -> None:
     write("calibrant.toml", f'n-resamples = 0\n[report]\n{option} = "{sql}"\n')
-    problem = f"calibrant.toml: {option}: calibrant does not restrict Spark SQL, so type "
-    problem += "this option yourself, or pass --no-config"
+    problem = f"calibrant.toml: {option}: SQL for Spark is allowed only on the command line, because calibrant "
+    problem += "cannot restrict what it does; type this option there, or pass --no-config"
     assert refused(*REPORT, "--engine", "spark") == problem
     assert refused(*REPORT, "--engine=spark", "--master", "local") == problem
     assert run(*REPORT)[0] == 0
@@ -307,8 +310,8 @@ def test_spark_runs_no_sql_of_a_file(option: str, sql: str) -> None:
 @pytest.mark.parametrize(("option", "sql"), [("score", "win + 0"), ("outcome", "won = 1")])
 def test_spark_runs_no_expression_of_a_file(option: str, sql: str) -> None:
     write("calibrant.toml", f'[report]\n{option} = "{sql}"\n')
-    problem = f"calibrant.toml: {option}: calibrant does not restrict Spark SQL, so type "
-    problem += "this option yourself, or pass --no-config"
+    problem = f"calibrant.toml: {option}: SQL for Spark is allowed only on the command line, because calibrant "
+    problem += "cannot restrict what it does; type this option there, or pass --no-config"
     assert refused("report", "games.csv", "--engine", "spark") == problem
 
 

@@ -232,7 +232,7 @@ def test_a_file_that_is_added_again_is_noted() -> None:
     watch("week0.csv", *COLUMNS, "--label", "one", "--quiet")
     status, out, _ = watch("week0.csv", *COLUMNS, "--label", "two")
     assert status == 0
-    assert "Caution: the slices one, two contain equal rows." in " ".join(out.split())
+    assert "Caution: the slices one, two contain identical rows." in " ".join(out.split())
 
 
 def test_a_period_without_labels_waits() -> None:

@@ -36,9 +36,10 @@ def test_one_state_has_all_questions() -> None:
         assert status == 3 * (week > 3)
         assert "Refusals, which are not evaluated: 1, in urgent (1)." in err
         assert json.loads(Path("m.json").read_text(encoding="utf-8")) == expected.to_dict() | {"questions": "open"}
-        assert ("First seen in slice week3: mood. No earlier slice is evidence about it." in " ".join(out.split())) == (
-            week >= 3
-        )
+        assert (
+            "The question mood first appeared in slice week3; earlier slices contain no evaluated answers to it."
+            in " ".join(out.split())
+        ) == (week >= 3)
     assert Path("state.json").read_bytes().decode() == expected.to_json()
     assert "1 of 4 questions shows evidence of miscalibration after closed testing: urgent" in " ".join(out.split())
     assert run("monitor", "state.json") == (3, out, "")

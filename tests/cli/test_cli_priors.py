@@ -61,7 +61,7 @@ def test_a_known_rate_needs_no_file_and_is_written_in_every_form() -> None:
     assert Path("m.png").read_bytes().startswith(b"\x89PNG")
     status, _, said = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "mapped.csv")
     assert status == 0
-    assert "m.json: assumed: the correction assumes that only the event rate changed after training" in said
+    assert "m.json: the correction assumes that only the event rate changed after training" in said
     assert "not proven" not in said
     mapped = pd.read_csv("mapped.csv")
     np.testing.assert_allclose(logit(mapped["calibrated"]), logit(mapped["risk"]) + logit(0.02), atol=1e-9)
@@ -155,7 +155,7 @@ def test_classes_follow_their_names() -> None:
     ("args", "message"),
     [
         (("--prior", "0.02"), "--trained-prior is missing"),
-        (("--trained-prior", "0.5"), "--trained-prior belongs to a new event rate"),
+        (("--trained-prior", "0.5"), "--trained-prior works only with a new event rate"),
         (("--prior", "0", "--trained-prior", "0.5"), "'--prior': expected a share above 0 and below 1, got 0"),
         (
             ("--prior", "0.2", "--trained-prior", "100%"),
@@ -176,7 +176,7 @@ def test_classes_follow_their_names() -> None:
         (("--prior", "0.1", "--trained-prior", "0.5", "--weight", "id"), "--weight is for --estimate-prior"),
         (
             ("new.csv", "--estimate-prior", "--trained-prior", "0.5", "--cluster", "id", "--reference", "old.csv"),
-            "--reference checks independent rows, so it does not work with --cluster",
+            "--reference assumes independent rows, so it does not work with --cluster",
         ),
         (("new.csv", "--estimate-prior", "--trained-prior", "0.5", "--probs", "p_*"), "--probs is for classes"),
         (("new.csv", "--estimate-prior", "--trained-prior", "0.5,0.5", "--score", "risk"), "--score is for one event"),

@@ -115,7 +115,7 @@ def test_columns_that_are_named_are_read_as_columns(log: str) -> None:
         (
             ["--question", "team", "--probs", "a"],
             1,
-            "--question is only for the log of a decision model; leave --score",
+            "--question is only for the log of a decision model, which answers named questions; leave --score",
         ),
     ],
 )
@@ -130,7 +130,10 @@ def test_other_files_have_no_questions(tmp_path: Path, monkeypatch: pytest.Monke
     Path("p.csv").write_text("score,outcome\n" + "0.2,0\n0.7,1\n" * 20, encoding="utf-8")
     status, _, err = run("report", "p.csv", "--question", "team")
     assert status == 1
-    assert "p.csv: --question is only for the log of a decision model; leave --question out" in err
+    assert (
+        "p.csv: --question is only for the log of a decision model, which answers named questions; leave --question out"
+        in err
+    )
     Path("bad.jsonl").write_text(json.dumps({"answers": {"a": {"noul": 1.5}}, "labels": {"a": True}}), encoding="utf-8")
     status, _, err = run("report", "bad.jsonl")
     assert status == 1
@@ -229,7 +232,10 @@ def test_gates_of_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.M
     for option in (["--gates", "g.json"], ["--each"]):
         status, _, err = run("threshold", "p.csv", *option)
         assert status == 1
-        assert f"{option[0]} is only for the log of a decision model; leave {option[0]} out" in err
+        assert (
+            f"{option[0]} is only for the log of a decision model, which answers named questions; leave {option[0]} out"
+            in err
+        )
 
 
 def test_stated_confidences_are_used_on_request(log: str) -> None:

@@ -73,7 +73,7 @@ def without_source(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 #: Where the rows of a file are not paired.
-HINT = "calibrant: 'id' may identify the question of a row; to pair the rows of the models, pass --on id\n"
+HINT = "calibrant: 'id' may identify the same item in all models; to pair the models' rows, pass --on id\n"
 LONG = ("--by", "model", "--score", "confidence", "--outcome", "correct")
 
 

@@ -701,7 +701,8 @@ def test_too_many_groups_are_refused(one_of_some, monkeypatch) -> None:
     monkeypatch.setattr(grid_sums, "MOST", 20)
     frame = ENGINES[one_of_some]({"p": [0.5] * 30, "y": [1] * 30, "g": list(range(30))})
     with pytest.raises(
-        InputError, match="by: expected groups of at most 20 grid cells, got more in 'g'; group by a column"
+        InputError,
+        match="by: expected at most 20 pairs of a group and an interval of scores, got more with the groups in 'g'",
     ):
         sketch(frame, **EVENT, by="g")
     frame = ENGINES[one_of_some]({"p": grids.edges("standard")[1000:1030], "y": [1] * 30})

@@ -574,7 +574,7 @@ def test_an_empty_frame_is_refused(name: str) -> None:
         ("z", "cluster: expected a column of the frame, got 'z'"),
         (7, "cluster: expected the name of a column, got 7"),
         ([], "cluster: expected a column, or a list of columns, got an empty list"),
-        (["y", "y"], "cluster: expected a different column for each part of the cluster name, got 'y' more than once"),
+        (["y", "y"], "cluster: expected a list of different columns, got 'y' more than once"),
         ("lists", r"cluster: expected a column of whole numbers, text, dates or times, got 'lists' of type List"),
         (
             "spans",

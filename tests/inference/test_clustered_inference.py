@@ -563,12 +563,12 @@ def test_clusters_that_cannot_be_used(name, labels, message):
 @pytest.mark.parametrize("name", TESTS)
 def test_clusters_belong_to_rows(name):
     table = ReliabilityTable.from_scores(P, Y)
-    message = "expected no other argument with a ReliabilityTable, got a value; leave it out: a table has no clusters"
+    message = "expected no value with a ReliabilityTable, got a value; leave it out, because a table has no clusters"
     with pytest.raises(InputError, match=f"clusters: {message}, or pass predictions"):
         run(name, table, clusters=list(EQUAL))
     sketch = CalibrationSketch()
     sketch.update(P, Y)
-    with pytest.raises(InputError, match="clusters: expected no other argument with a CalibrationSketch"):
+    with pytest.raises(InputError, match="clusters: expected no value with a CalibrationSketch"):
         run(name, sketch, clusters=list(EQUAL))
     with pytest.raises(
         InputError,
@@ -583,7 +583,7 @@ def test_predictions_of_own_statistics_need_targets_and_are_checked():
             method(P, ece)
         with pytest.raises(InputError, match=r"table: expected values in \[0, 1\], got 1.5 at row 1"):
             method([0.5, 1.5], ece, targets=[0, 1])
-        with pytest.raises(InputError, match="targets: expected no other argument with a ReliabilityTable"):
+        with pytest.raises(InputError, match="targets: expected no value with a ReliabilityTable"):
             method(ReliabilityTable.from_scores(P, Y), ece, targets=Y)
 
 

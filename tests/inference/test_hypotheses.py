@@ -665,9 +665,9 @@ def test_bad_predictions_are_refused(test):
     with bad(match="notion: expected 'positive' or 'top-label' for a table of one event, got 'classwise'"):
         test([[0.5, 0.5], [0.4, 0.6]], [0, 1], notion="classwise")
     table = ReliabilityTable.from_scores([0.5, 0.6], [0, 1])
-    with bad(match="weights: expected no other argument with a ReliabilityTable"):
+    with bad(match="weights: expected no value with a ReliabilityTable"):
         test(table, weights=[1, 2])
-    with bad(match="logits: expected no other argument with a ReliabilityTable"):
+    with bad(match="logits: expected no value with a ReliabilityTable"):
         test(table, logits=True)
     with bad(match="probs: expected a table with at least one row, got an empty table"):
         test(ReliabilityTable(table.scores[:0], table.counts[:0], table.positives[:0], 0))

@@ -216,7 +216,7 @@ def test_arguments_that_cannot_be_used_are_refused():
     sketch.update(p, y)
     with bad(match="probs: expected a sketch with groups, got one without groups"):
         multicalibration_error(sketch)
-    with bad(match="groups: expected no other argument with a CalibrationSketch"):
+    with bad(match="groups: expected no value with a CalibrationSketch"):
         multicalibration_error(sketch, groups=group)
 
 

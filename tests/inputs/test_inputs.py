@@ -162,7 +162,7 @@ BAD_PROBS = [
         [0, 1],
     ),
     case(
-        "probs: expected values in [0, 1], got 1.00001 at row 1; clip the values to [0, 1] if that is rounding, or "
+        "probs: expected values in [0, 1], got 1.00001 at row 1; clip the values to [0, 1] if rounding caused this, or "
         "pass logits=True if they are logits",
         np.float32([0.5, 1.00001]),
         [0, 1],

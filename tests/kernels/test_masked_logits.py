@@ -84,8 +84,8 @@ def test_an_outcome_that_was_masked_has_an_infinite_loss_that_is_counted() -> No
         (
             [-np.inf] * 3,
             (
-                "probs: expected a finite logit in each row, got only -inf at row 2; give every row a "
-                "possible class, or remove the row from probs and targets"
+                "probs: expected a finite logit in each row, got only -inf at row 2; give at least one "
+                "class of every row a finite logit, or remove the row from probs and targets"
             ),
         ),
         ([np.inf, 0, 0], r"probs: expected finite numbers, got inf at row 2, column 0"),
@@ -128,7 +128,7 @@ def test_the_command_reads_masked_logits(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["report", str(tmp_path / "n.npz"), "--n-resamples", "0"], catch_exceptions=False)
     assert result.exit_code == 1
     place = f"row {N + 1}, column 'logits': "
-    problem = "expected a finite logit in each row, got only -inf; give every row a possible class"
+    problem = "expected a finite logit in each row, got only -inf; give at least one class of every row a finite logit"
     assert place + problem in result.stderr
 
 

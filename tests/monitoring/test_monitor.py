@@ -533,7 +533,7 @@ def test_equal_rows_under_another_label_are_said() -> None:
     watch.update(sketch, label="w4")
     watch = calibrant.Monitor.from_json(watch.to_json())
     assert [part["equal_to"] for part in watch.to_dict()["slices"]] == [None, None, "w1", "w1"]
-    assert watch.verdict()[0] == "Caution: the slices w1, w3, w4 contain equal rows."
+    assert watch.verdict()[0] == "Caution: the slices w1, w3, w4 contain identical rows."
     p[0] = 1 - p[0]
     watch.update(p, y, label="w5")
     assert watch.to_dict()["slices"][-1]["equal_to"] is None

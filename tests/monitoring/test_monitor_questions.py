@@ -102,8 +102,9 @@ def test_weights_are_kept_for_questions_to_come() -> None:
     of_questions = sum(weights[name] * e[name] for name in e) + reserve
     assert watch.log_e == pytest.approx(math.log((math.exp(rows) + of_questions) / 2), rel=1e-12)
     assert [group["since"] for group in watch.to_dict()["groups"]] == ["", "", "week 3", *["week 4"] * 3]
-    assert "First seen in slice week 4: d, e, f. No earlier slice is evidence about them." in " ".join(
-        str(watch).split()
+    assert (
+        "The questions d, e, f first appeared in slice week 4; earlier slices contain no evaluated answers to them."
+        in " ".join(str(watch).split())
     )
     assert {name: group.mixture.slices for name, group in watch._groups.items()} == {
         "a": 3,
@@ -175,7 +176,7 @@ def test_a_drift_of_one_question_is_found_and_named(declared: bool) -> None:
     text = " ".join(str(watch).split())
     assert re.search(r"1 of 5 questions shows evidence of miscalibration after closed testing: q0 \(\+\d", text)
     assert "Next: calibrant recalibrate LOG --map maps.json" in text
-    assert ("First seen in slice week 5: q4." in text) != declared
+    assert ("The question q4 first appeared in slice week 5;" in text) != declared
     with pytest.raises(InputError, match="since_onset: expected a monitor of one event, got one of several questions"):
         watch.since_onset()
 
@@ -305,7 +306,7 @@ def test_a_threshold_is_watched_with_one_question() -> None:
     p = rng.random(2_000)
     threshold = calibrant.certify_threshold(p, rng.random(2_000) < p, max_risk=0.2)
     log = drawn(rng, 300, 3)
-    with pytest.raises(InputError, match="threshold: expected thresholds of questions with a DecisionLog"):
+    with pytest.raises(InputError, match="threshold: expected thresholds that name their questions"):
         calibrant.Monitor(threshold=threshold).update(log)
     watch = calibrant.Monitor(threshold=threshold)
     watch.update(log["q0"].probs, log["q0"].targets)

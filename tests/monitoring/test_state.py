@@ -285,7 +285,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "is damaged in its line of the version" + DAMAGED,
     ),
     "cut": (GOOD[:-60], "is truncated, because its last line is missing" + DAMAGED),
-    "cut early": (GOOD[:20], "is truncated, because its first lines are incomplete" + DAMAGED),
+    "cut early": (GOOD[:20], "is truncated, because it ends within its first lines" + DAMAGED),
     "edited": (GOOD.replace(b"812", b"813"), "is damaged or was edited, because it does not match its che.*" + DAMAGED),
     "NaN": (resealed(GOOD.replace(b"812", b"NaN")), r"is not a valid state \(nan is not a finite number\)" + DAMAGED),
     "infinity": (resealed(GOOD.replace(b"812", b"1e999")), r"\(inf is not a finite number\)" + DAMAGED),
@@ -628,7 +628,7 @@ time.sleep(60)
         process.communicate()
 
 
-REMEDY = "name a state in a folder that exists and that you may write to"
+REMEDY = "name a state file in an existing folder that you may write to"
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])

@@ -613,7 +613,7 @@ def test_auto_says_that_columns_seem_to_be_in_another_order() -> None:
 
 def test_rows_that_are_all_right_need_prior_rows() -> None:
     p, _ = drawn(300, 3)
-    with pytest.raises(InputError, match="only rows whose class has the highest probability, without prior rows"):
+    with pytest.raises(InputError, match="only rows whose class has the highest probability; leave prior_rows out"):
         fix_of(p, p.argmax(axis=1), method="temperature", prior_rows=0)
     assert fix_of(p, p.argmax(axis=1), method="temperature").map.form.factors[0] > 1
 

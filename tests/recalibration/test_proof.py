@@ -327,11 +327,11 @@ def test_with_a_certain_score_that_failed_a_map_is_compared_with_clipped_scores(
     assert fix.after["nll"].value == pytest.approx(
         -np.mean(np.log(np.where(y == 1, fix.map(p), 1 - fix.map(p)))), abs=0.005
     )
-    said = "predicted probability 0; the decrease is relative to scores that are clipped away from 0 and 1."
+    said = "predicted probability 0. The decrease is from the log loss of scores that are clipped away from 0 and 1."
     assert said in " ".join(str(fix).split())
     assert clipped.gain.score == "brier"
     assert clipped.gain.value == pytest.approx(clipped.before["brier_event"].value - clipped.after["brier_event"].value)
-    assert "the decrease is relative" not in " ".join(str(clipped).split())
+    assert "The decrease is from" not in " ".join(str(clipped).split())
 
 
 # ---------------------------------------------------------------- laws
@@ -712,7 +712,7 @@ def test_a_constant_has_every_form_and_says_that_the_order_is_lost() -> None:
     assert calibrant.CalibrationMap.from_json(fix.map.to_json()) == fix.map
     (mapped,) = duckdb.sql(f"SELECT {fix.map.to_sql('x')} FROM (SELECT 0.3 AS x)").fetchall()[0]
     assert mapped == pytest.approx(rate, rel=1e-12)
-    with pytest.raises(InputError, match="a map that is strictly increasing"):
+    with pytest.raises(InputError, match="a map of one event that is strictly increasing"):
         fix.map.inverse(0.5)
     assert fix.after["auroc"].value == 0.5
     text = " ".join(str(fix).split())

@@ -264,20 +264,20 @@ def test_an_alarm_says_since_when_and_how_large(kind: str, options: dict[str, An
     [
         (
             "down",
-            "The level has drifted at all scores, so recalibration by a constant suffices "
+            "The log-odds of all scores are wrong by the same amount, so recalibration by a constant suffices "
             "(about {offset:+.2f} in log-odds).",
         ),
         (
             "extreme",
-            "The slope has drifted: predictions are too extreme. Recalibration by a slope suffices "
+            "The calibration slope has drifted: predictions are too extreme. Recalibration by a slope suffices "
             "(about {slope:.2f}).",
         ),
         (
             "moderate",
-            "The slope has drifted: predictions are too moderate. Recalibration by a slope suffices "
+            "The calibration slope has drifted: predictions are too moderate. Recalibration by a slope suffices "
             "(about {slope:.2f}).",
         ),
-        ("range", "One range of the scores has drifted, so fit a new recalibration map."),
+        ("range", "The scores in one range are miscalibrated, so fit a new recalibration map."),
         ("several", "There are several kinds of errors, so fit a new recalibration map."),
     ],
 )
@@ -310,12 +310,18 @@ def test_a_model_that_never_was_calibrated_is_not_called_drifted() -> None:
 
 def test_a_tolerance_is_named() -> None:
     sentences = verdict(history(tolerance=0.02))
-    assert sentences[1] == "Probabilities within 2 percentage points of the score count as calibrated (tolerance)."
+    assert (
+        sentences[1]
+        == "Tolerance: true probabilities within 2 percentage points of the score are treated as calibrated."
+    )
     assert sentences[-1].startswith("A model that stays calibrated within the tolerance raises an alarm")
     sentences = verdict(history("several", tolerance_odds=1.25, alpha=0.01))
     assert sentences[0] == "Alarm: the model is no longer calibrated within the tolerance (p < 0.001)."
     assert sentences[1].endswith(" The alarm is at 100.")
-    assert sentences[2] == "Odds within a factor of 1.25 of the odds of the score count as calibrated (tolerance)."
+    assert (
+        sentences[2]
+        == "Tolerance: true odds within a factor of 1.25 of the odds of the score are treated as calibrated."
+    )
     assert "(99 % CI " in sentences[3]
 
 
@@ -339,7 +345,7 @@ def test_impossible_outcomes_are_the_first_sentence() -> None:
 def test_slices_with_equal_rows_are_a_caution() -> None:
     named = ", ".join(f"w{t}" for t in range(10))
     first, second = document(repeated(14).history).verdict[:2]
-    assert first == (f"Caution: the slices {named} and 4 more contain equal rows.", "caution")
+    assert first == (f"Caution: the slices {named} and 4 more contain identical rows.", "caution")
     assert second[0].startswith("If rows were added twice, the evidence is not valid")
 
 

@@ -206,7 +206,7 @@ def test_sketches_that_cannot_be_paired() -> None:
     text.update(data["b"], data["y"], clusters=data["labels"].astype(str))
     with pytest.raises(InputError, match="clusters: expected labels that are whole numbers, got text"):
         compare(one, text, paired=True)
-    with pytest.raises(InputError, match="clusters: expected no other argument with a CalibrationSketch"):
+    with pytest.raises(InputError, match="clusters: expected no value with a CalibrationSketch"):
         compare(one, other, clusters=data["labels"])
 
 

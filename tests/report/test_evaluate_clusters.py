@@ -183,7 +183,7 @@ def test_labels_of_every_kind_of_rows_are_judged_by_cluster():
     lone = evaluate(probs[::5], labels[::5], notion="classwise", clusters=clusters[::5], n_resamples=0)
     assert lone["ece"].method.endswith("; clusters of one row")
     assert lone["ece"].high == evaluate(probs[::5], labels[::5], notion="classwise", n_resamples=0)["ece"].high
-    with pytest.raises(InputError, match="n_bins: expected a number that divides 60"):
+    with pytest.raises(InputError, match="n_bins: expected a divisor of 60"):
         evaluate(probs, labels, notion="classwise", clusters=clusters, n_bins=7)
     with pytest.raises(InputError, match="at least 2 clusters"):
         evaluate(probs, labels, notion="classwise", clusters=np.zeros(300, int))
@@ -251,7 +251,7 @@ def test_clusters_that_cannot_be_used(kind):
 
 def test_clusters_belong_to_rows():
     table = calibrant.ReliabilityTable.from_scores([0.2, 0.8], [0, 1])
-    with pytest.raises(InputError, match="no other argument with a ReliabilityTable"):
+    with pytest.raises(InputError, match="no value with a ReliabilityTable"):
         evaluate(table, clusters=[1, 2])
 
 

@@ -572,7 +572,9 @@ def test_errors_about_groups():
         evaluate(p, y, groups={"a": 1})
     table = calibrant.ReliabilityTable.from_scores(p, y)
     with bad(
-        match=("groups: expected no other argument with a ReliabilityTable, got a value; leave it out: the table holds")
+        match=(
+            "groups: expected no value with a ReliabilityTable, got a value; leave it out, because the table contains"
+        )
     ):
         evaluate(table, groups=NAMES)
 

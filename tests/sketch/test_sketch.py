@@ -829,11 +829,9 @@ def test_messages_of_settings_and_arguments():
         "sketch: expected a sketch with at least one row, got an empty sketch": lambda: calibrant.evaluate(
             CalibrationSketch()
         ),
-        "targets: expected no other argument with a CalibrationSketch": lambda: calibrant.evaluate(sketch, [1]),
-        "weights: expected no other argument with a CalibrationSketch": lambda: calibrant.brier_score(
-            sketch, weights=[1]
-        ),
-        "logits: expected no other argument with": lambda: calibrant.expected_calibration_error(sketch, logits=True),
+        "targets: expected no value with a CalibrationSketch": lambda: calibrant.evaluate(sketch, [1]),
+        "weights: expected no value with a CalibrationSketch": lambda: calibrant.brier_score(sketch, weights=[1]),
+        "logits: expected no value with": lambda: calibrant.expected_calibration_error(sketch, logits=True),
         "notion: expected 'positive', the notion of the sketch, got 'top-label'": lambda: (
             calibrant.expected_calibration_error(sketch, notion="top-label")
         ),

@@ -239,7 +239,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     metavar="COLUMNS",
     help="The column of results without probabilities, from 0 (wrong) to 1 (correct), or several, such as 'agent*', "
     "one for each model.",
-    common="The results, 1 or 0, without probabilities.",
+    common="The column of results: 1 correct, 0 wrong.",
 )
 @option(
     "--sparse",
@@ -253,7 +253,7 @@ def report(ctx: click.Context, /, **params: Any) -> None:
     default=None,
     help=(
         "Whether the outcome depends on the model, such as whether its answer is correct (--own-outcomes). By "
-        "default, separate files must have the same outcomes, and in one file calibrant compares the columns."
+        "default, outcomes must be the same in separate files, and may differ between the models in one file."
     ),
 )
 @option(
@@ -382,8 +382,8 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     "--reference",
     "reference_path",
     type=InputFile(),
-    help="Scores of the training population that check the assumption of --estimate-prior, in all rows of a file like "
-    "FILE or in a .cal file.",
+    help="Test the assumption of --estimate-prior with scores of the training population: a .cal file, or all rows of "
+    "a file like FILE.",
 )
 @shared.exact
 @shared.level
@@ -457,8 +457,8 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     metavar="METHOD",
     type=click.Choice(("closed", "fixed-sequence", "betting")),
     help=(
-        "The test of thresholds: closed, fixed-sequence, or betting for clusters and sampling weights (default: "
-        "closed, or betting for weights that are not whole numbers)."
+        "The test of thresholds: closed (default), fixed-sequence, or betting (for clusters and sampling weights; "
+        "the default if weights are not whole numbers)."
     ),
 )
 @option(
@@ -479,13 +479,13 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--each",
     is_flag=True,
-    help="Apply the confidence level to each question of a decision model alone, not to all questions jointly.",
+    help="For a decision log, apply the confidence level to each question alone, not to all questions jointly.",
 )
 @option(
     "--gates",
     "gates_path",
     type=OutputFile(".json"),
-    help="Write the certified thresholds of a decision model's questions in the format thresholds.json, version 1.",
+    help="For a decision log, write the certified thresholds in the format thresholds.json, version 1.",
 )
 @option(
     "--all",

@@ -510,7 +510,9 @@ def _scores(options: CommandOptions, step: Progress | None = None) -> FilePredic
         scores = f"the scores of {columns:,} classes" if columns > 1 else "the scores of one event"
         prior = f"the shares of {shares:,} classes" if shares > 1 else "the share of one event"
         problem = f"has {scores} in {read.sources['probs']}, but --trained-prior has {prior}"
-        raise FileError(read.paths[0], problem, "name the columns with --score or --probs, or pass the share of each")
+        raise FileError(
+            read.paths[0], problem, "name the columns with --score or --probs, or pass one share for each class"
+        )
     return replace(read, sources={name: source for name, source in read.sources.items() if name != "targets"})
 
 
@@ -617,7 +619,7 @@ def apply(
         console.say(f"wrote {output} ({rows:,} rows)")
     if fitted.assumed:
         changed = "only the event rate" if number is None else "only the shares of the classes"
-        console.say(f"{map_file}: assumed: the correction assumes that {changed} changed after training")
+        console.say(f"{map_file}: the correction assumes that {changed} changed after training")
     elif not fitted.proven:
         console.say(f"{map_file}: there was no evidence that this map improves the scores")
     if drift is not None and (found := drift.result()).drifted:

@@ -269,7 +269,7 @@ rows = declared(
     option(
         "--by-values",
         is_flag=True,
-        help="Form one group for each number in --by. By default, more than 50 numbers are grouped into quintiles.",
+        help="Form a group for each value of a numeric --by column (default: quintiles if it has more than 50 values).",
     ),
     option(
         "--cluster",
@@ -376,7 +376,7 @@ logits = option(
 )
 #: The logs of decision models, in which columns have no names.
 decisions = declared(
-    option("--question", help="If FILE is the log of a decision model, evaluate only this question."),
+    option("--question", help="Evaluate only this question of a decision log (answers to questions)."),
     option(
         "--truth",
         "truth_path",
@@ -618,17 +618,18 @@ def _of_prior(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     if options.trained_prior is None and not faulty:
         yield "--trained-prior is missing; pass the event rate of the training data, such as --trained-prior 0.5"
     if not known and not estimated and not faulty:
-        yield "--trained-prior belongs to a new event rate; pass --prior, or --estimate-prior and FILE"
+        yield "--trained-prior works only with a new event rate; pass --prior, or --estimate-prior and FILE"
     if estimated and not options.files:
         yield "--estimate-prior needs scores of the new population; name a file, such as new.csv"
     for param in ctx.command.params:
         typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
         if typed and param.name in _OF_OUTCOMES:
-            yield f"{label(param)} does not work with a new event rate, which needs no outcomes; leave it out"
+            reason = "because the map to it is made without outcomes"
+            yield f"{label(param)} does not work with a new event rate, {reason}; leave it out"
         elif typed and param.name in _OF_FILE and known and not estimated:
             yield f"{label(param)} is for --estimate-prior; leave it out, or pass --estimate-prior in place of --prior"
     if options.clusters and options.reference_path is not None:
-        yield "--reference checks independent rows, so it does not work with --cluster; leave one of the two out"
+        yield "--reference assumes independent rows, so it does not work with --cluster; leave one of the two out"
     if options.trained_prior is not None and not faulty:
         yield from _of_shares(options)
 
@@ -641,7 +642,7 @@ def _of_shares(options: CommandOptions) -> Iterator[Problem]:
     trained = shares_of("trained_prior", options.trained_prior)
     new = None if options.prior is None else shares_of("prior", options.prior)
     if trained.of_event and options.probs:
-        yield "--probs is for classes, but --trained-prior has one share; pass --score, or the share of each class"
+        yield "--probs is for classes, but --trained-prior has one share; pass --score, or one share for each class"
     elif not trained.of_event and options.score:
         yield "--score is for one event, but --trained-prior has several shares; pass --probs, or one share"
     try:

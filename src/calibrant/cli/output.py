@@ -494,7 +494,7 @@ def suggest_clusters(predictions: FileRead, options: CommandOptions) -> None:
         keys = " ".join(f"--on {shlex.quote(name)}" for name in next(iter(predictions.repeated), ()))
         if keys and not options.on:
             named = ", ".join(map(repr, predictions.repeated[0]))
-            console.say(f"{named} may identify the question of a row; to pair the rows of the models, pass {keys}")
+            console.say(f"{named} may identify the same item in all models; to pair the models' rows, pass {keys}")
         return
     if predictions.repeated:
         first, *others = predictions.repeated

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from calibrant.thresholds.result import Method, ThresholdResult
 
 _LISTED: Final = 4  # questions
+_A_LOG: Final = "the log of a decision model, which answers named questions"
 
 
 def load(ctx: click.Context, options: CommandOptions, paths: Sequence[str]) -> FileDecisions | None:
@@ -86,7 +87,7 @@ def _are_logs(ctx: click.Context, options: CommandOptions, paths: Sequence[str])
         named = next((option for option, value in wanted.items() if value is not None), None)
         if named is not None:
             remedy = f"leave {named} out" if not columns else "leave --score, --probs, --outcome and --target out"
-            raise FileError(paths[0], f"{named} is only for the log of a decision model", remedy)
+            raise FileError(paths[0], f"{named} is only for {_A_LOG}", remedy)
         if options.groups is not None and not options.by:
             msg = "--groups needs --by, the column of the groups"
             raise click.UsageError(msg, ctx)
@@ -127,7 +128,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that a log of decisions does not take."""
     if options.time is not None:
         msg = (
-            "--time needs a column of times, which the log of a decision model does not have; name the log of "
+            "--time needs a column of times, which the log of a decision model does not have; pass the log of "
             "one period at a time"
         )
         raise click.UsageError(msg, ctx)
@@ -164,7 +165,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
     }
     for option, value in others.items():
         if value:
-            msg = f"{option} does not work with the log of a decision model; leave it out, or name columns with --probs"
+            msg = f"{option} does not work with {_A_LOG}; leave it out, or name columns with --probs"
             raise click.UsageError(msg, ctx)
     if options.groups is not None and options.question is not None:
         msg = "--groups names the questions to monitor together; leave --groups or --question out"

@@ -522,7 +522,7 @@ def _accepted(option: click.Option, value: Any) -> tuple[Any, str]:
     if not commas and all(type(part) in types for part in parts):
         return ",".join(parts) if is_list else parts if option.multiple else value, ""
     if is_list:
-        words += ", or an array of them without commas"
+        words += ", or an array of them in which none contains a comma"
     elif option.multiple:
         words += ", or an array of them"
     return None, f"expected {words}, got {short(repr(value))}; correct the file, or pass --no-config"
@@ -533,7 +533,8 @@ def _check_sql(values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
     expressions = {name: name for name in _COLUMN_OR_SQL if re.search(r"\W", str(values.get(name, "")))}
     for name, option in (_SQL | expressions).items():
         if name in values and name not in typed and typed.get("engine") == "spark":
-            msg = f"{option}: calibrant does not restrict Spark SQL, so type this option yourself, or pass --no-config"
+            reason = "SQL for Spark is allowed only on the command line, because calibrant cannot restrict what it does"
+            msg = f"{option}: {reason}; type this option there, or pass --no-config"
             raise ValueError(msg)
 
 

@@ -256,8 +256,8 @@ def _events(confidences: Any, predictions: Any, labels: Any) -> Events:
             "pass labels and predictions of the same rows",
         )
     if (predicted.dtype.kind in "UST") != (true.dtype.kind in "UST"):
-        got = "numbers and strings"
-        raise InputError("labels", "the type of predictions", got, "use the same class names in both")
+        got = "numbers in one of them and strings in the other"
+        raise InputError("labels", "labels of the same type as predictions", got, "use the same class names in both")
     terms = replace(NO_OPTIONS, probs="confidences", targets="predictions")
     with in_terms({"probs": "confidences", "targets": "predictions"}, terms):
         checked = as_predictions(confidences, predicted == true)

@@ -34,7 +34,7 @@ class Terms:
     equal: str = "np.asarray(targets) == {!r}"
     logits: str = "pass logits=True"
     no_logits: str = "leave logits=True out, or pass"
-    rounding: str = "clip the values to [0, 1] if that is rounding"
+    rounding: str = "clip the values to [0, 1] if rounding caused this"
     percent: str = "the values look like percent: divide them by 100"
     multilabel: str = "notion='multilabel'"
     unsummed: str = ""
@@ -139,7 +139,7 @@ def remedy_of(argument: str, fault: Fault, facts: Facts, terms: Terms) -> str:
         case Fault.NOT_FINITE:
             return f"find the source of this value, or {terms.filter}"
         case Fault.NO_LOGIT:
-            return f"give every row a possible class, or {terms.filter}"
+            return f"give at least one class of every row a finite logit, or {terms.filter}"
         case Fault.OUTSIDE_RANGE | Fault.ROW_SUM:
             return _of_scores(fault, facts, terms)
         case Fault.LENGTHS:

@@ -161,7 +161,8 @@ def objects_in(path: str, lines: Iterable[tuple[int, str]], stream: Any) -> Iter
         if not line.strip():
             continue
         if len(line) == LONGEST_OBJECT:
-            raise FileError(path, f"line {number:,} has more than 16 MB", "leave the long key out of the file")
+            remedy = "write each object on one line, and leave out keys with long values"
+            raise FileError(path, f"line {number:,} has more than 16 MB", remedy)
         if line.lstrip().startswith("["):
             yield from _array(path, line + stream.read(max_memory() // 4))
             return

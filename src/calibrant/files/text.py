@@ -444,9 +444,8 @@ class JsonTable(EngineTable):
         if re.search("Malformed JSON|non-record JSON", str(error)) and (wrong := self._wrong_line()) is not None:
             return wrong
         if "maximum_object_size" in str(error):
-            return FileError(
-                self.path, "has a line of more than 16 MB", "leave the long key out, or write a Parquet file"
-            )
+            remedy = "leave out the key with the long value, or write a Parquet file"
+            return FileError(self.path, "has a line of more than 16 MB", remedy)
         return super().explain(error, condition)
 
     def _wrong_line(self) -> FileError | None:

@@ -378,9 +378,7 @@ def _labels(frame: Frame, schema: Schema, cluster: Any) -> tuple[Label, ...]:
     for place, label in enumerate(labels):
         if label in labels[:place]:
             got = f"{label.column!r} more than once"
-            raise InputError(
-                "cluster", "a different column for each part of the cluster name", got, "name each column once"
-            )
+            raise InputError("cluster", "a list of different columns", got, "name each column once")
         if not _names_clusters(frame, label, alone=len(labels) == 1):
             got, remedy = _kind(schema, label.column), "cast the column to text in the frame first"
             raise InputError("cluster", _LABELS, got, remedy, fault=Fault.COLUMN_TYPE)

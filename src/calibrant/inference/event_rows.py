@@ -74,8 +74,8 @@ class EventRows:
         """
         ready = isinstance(probs, (ReliabilityTable, CalibrationSketch))
         if ready and clusters is not None:
-            remedy = f"leave it out: {_HOLDS[type(probs)]}, or pass predictions"
-            raise InputError("clusters", f"no other argument with a {type(probs).__name__}", "a value", remedy)
+            remedy = f"leave it out, because {_HOLDS[type(probs)]}, or pass predictions"
+            raise InputError("clusters", f"no value with a {type(probs).__name__}", "a value", remedy)
         if isinstance(probs, CalibrationSketch):
             probs = probs.in_units()
         if ready or clusters is None or clusters is False:

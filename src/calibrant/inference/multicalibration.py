@@ -231,7 +231,8 @@ def multicalibration_error(
         return _of_sketch(probs, resampling)
     if groups is None or isinstance(probs, ReliabilityTable):
         got = "None" if groups is None else "groups with a table"
-        raise InputError("groups", _EXPECTED, got, "pass predictions with the group of each row, or a sketch of each")
+        remedy = "pass predictions with the group of each row, or a mapping from each group to its sketch"
+        raise InputError("groups", _EXPECTED, got, remedy)
     arguments = Arguments(probs=cast("ArrayLike", probs), notion=notion, **options)
     predictions, evaluated = arguments.predictions()
     if evaluated in PER_CLASS:

@@ -195,7 +195,8 @@ def _check_kinds(name: str, logs: Sequence[NamedLog], asked: Sequence[Question])
     for each, question in zip(logs, asked, strict=True):
         if question.kind != asked[0].kind:
             expected = f"{quoted(name)} to be a {asked[0].kind}, like {logs[0].name}"
-            raise InputError(each.argument, expected, f"a {question.kind}", "give questions of two kinds two names")
+            remedy = "give questions of different kinds different names"
+            raise InputError(each.argument, expected, f"a {question.kind}", remedy)
 
 
 def _lone_options(

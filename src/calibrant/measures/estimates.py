@@ -374,8 +374,8 @@ def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
     """Return the sums of the weight, of outcomes and of p - y, (3, B, bins); bins are closed on the right."""
     n_parts = part.cells.n_cells - 1  # cell 0 is p = 0, which the first bin includes
     if n_parts % n_bins:
-        remedy = f"choose one that does, such as {max(k for k in range(1, 21) if n_parts % k == 0)}"
-        raise InputError("n_bins", f"a number that divides {n_parts}, with clusters and classes", f"{n_bins}", remedy)
+        remedy = f"choose a divisor, such as {max(k for k in range(1, 21) if n_parts % k == 0)}"
+        raise InputError("n_bins", f"a divisor of {n_parts}, for classes with clusters", f"{n_bins}", remedy)
     sums = np.moveaxis(part.cell_sums, 2, 0)
     bin_sums = sums[:, :, 1:].reshape(3, part.n_buckets, n_bins, -1).sum(axis=3)
     bin_sums[:, :, 0] += sums[:, :, 0]

@@ -189,7 +189,8 @@ def as_influence(measure: Measure, values: Any, table: ReliabilityTable) -> Floa
             return array.astype(np.float64)
         got = "NaN or infinity among them"
     expected = f"two finite numbers for each row of event.table, {shape}, from the influence of {measure.name!r}"
-    raise InputError("measures", expected, got, "return what a row with outcome 0, and one with outcome 1, adds")
+    remedy = "return what each row adds to the measure, first with outcome 0, and then with outcome 1"
+    raise InputError("measures", expected, got, remedy)
 
 
 def number_of(measure: Measure, event: Event) -> float:

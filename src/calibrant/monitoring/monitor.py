@@ -303,7 +303,8 @@ class Monitor(Shown):
             raise InputError("probs", expected, "a DecisionLog", remedy)
         if not all(promise.question for promise in self._promises):
             remedy = "pass what certify_questions returned, or monitor one question alone (--question)"
-            raise InputError("threshold", "thresholds of questions with a DecisionLog", "one threshold", remedy)
+            expected = "thresholds that name their questions, because probs is a DecisionLog"
+            raise InputError("threshold", expected, "a threshold without a question", remedy)
         groups = self._groups or {}
         if self._groups is not None and self._questions != "open":
             self._check_declared(log, "questions")

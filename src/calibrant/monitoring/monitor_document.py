@@ -52,8 +52,8 @@ METHODS: Final = (
             "probability that E ever reaches 1 / a is at most a."
         ),
         (
-            "e-process: a mixture over drifts of the level, of the slope and of five ranges of the scores, and "
-            "over the slices in which the drift may start"
+            "e-process: a mixture over three kinds of drift (a shift of all log-odds, a change of their slope, a "
+            "shift in one of five ranges of the scores) and over the slices in which the drift may start"
         ),
     ),
     Method(
@@ -114,8 +114,8 @@ def document_of(history: History, source: Source, *, full: bool) -> Document:
         heading = f"The {_GROUPS} of {many:,} {what}s with the most evidence" if many > _GROUPS else f"{capital(what)}s"
         notes = [
             (
-                f"E is the average of two numbers: the evidence of all {_row_word(history)}s together, and the "
-                f"mean evidence of the {what}s"
+                f"E (the evidence against calibration) is the average of two numbers: the E of all "
+                f"{_row_word(history)}s together, and the mean E of the {what}s"
             ),
             f"adjusted E: the largest E so far, after closed testing; a {what} is flagged if it reaches {alarm}",
             *(_QUESTION_NOTES if history.questions else ()),
@@ -234,9 +234,9 @@ def _verdict(history: History, source: Source) -> list[Sentence]:
     """Return what was found: the evidence, the drift, groups, promises, what to do."""
     sentences = [*_repeated(history), *_impossible(history), *_evidence(history)]
     if _tolerance_text(history):
-        what = "Probabilities" if history.tolerance is not None else "Odds"
-        count = f"within {_tolerance_text(history)} of the score count as calibrated (tolerance)"
-        sentences.append(Sentence(f"{what} {count}."))
+        true = "true probabilities" if history.tolerance is not None else "true odds"
+        within = f"within {_tolerance_text(history)} of the score"
+        sentences.append(Sentence(f"Tolerance: {true} {within} are treated as calibrated."))
     sentences += [*_drift(history), *_groups(history), *(_promise(part, history) for part in history.promises)]
     if not history.alarm:
         chance = f"with a probability of at most {percent(history.alpha)} over its whole life"
@@ -265,11 +265,11 @@ def _not_calibrated(history: History) -> str:
 
 
 def _repeated(history: History) -> Iterator[Sentence]:
-    """Yield a caution for each set of slices with equal rows."""
+    """Yield a caution for each set of slices with identical rows."""
     equal = gathered((part.equal_to, part.label) for part in history.slices if part.equal_to is not None)
     for first, others in equal.items():
         names = named([short(label) for label in (first, *others)], _NAMED)
-        yield Sentence(f"Caution: the slices {names} contain equal rows.", "caution")
+        yield Sentence(f"Caution: the slices {names} contain identical rows.", "caution")
         remedy = "start a new state and add each row once"
         yield Sentence(f"If rows were added twice, the evidence is not valid, so {remedy}.", "caution")
 
@@ -345,16 +345,15 @@ def _repair(drift: Drift) -> str:
     """Return the kind of a drift, and the recalibration that suffices."""
     if drift.family == "level":
         return (
-            "The level has drifted at all scores, so recalibration by a constant suffices (about "
+            "The log-odds of all scores are wrong by the same amount, so recalibration by a constant suffices (about "
             f"{drift.offset:+z.2f} in log-odds)."
         )
     if drift.family == "slope":
         extreme, slope = "extreme" if drift.slope < 1 else "moderate", texts([drift.slope], 2, [1.0])[0]
-        return (
-            f"The slope has drifted: predictions are too {extreme}. Recalibration by a slope suffices (about {slope})."
-        )
+        drifted = f"The calibration slope has drifted: predictions are too {extreme}"
+        return f"{drifted}. Recalibration by a slope suffices (about {slope})."
     if drift.family == "range":
-        return "One range of the scores has drifted, so fit a new recalibration map."
+        return "The scores in one range are miscalibrated, so fit a new recalibration map."
     return "There are several kinds of errors, so fit a new recalibration map."
 
 
@@ -389,8 +388,10 @@ def _groups(history: History) -> Iterator[Sentence]:
         yield Sentence(f"No {what} shows evidence of miscalibration after closed testing ({many}).")
     later = gathered((part.since, short(part.name)) for part in history.groups if part.since)
     for since, names in later.items():
-        found, them = named(names, _NAMED), "them" if len(names) > 1 else "it"
-        yield Sentence(f"First seen in slice {short(since)}: {found}. No earlier slice is evidence about {them}.")
+        questions = f"{what}s" if len(names) > 1 else what
+        first = f"The {questions} {named(names, _NAMED)} first appeared in slice {short(since)}"
+        rows = f"earlier slices contain no evaluated {_row_word(history)}s to {'them' if len(names) > 1 else 'it'}"
+        yield Sentence(f"{first}; {rows}.")
 
 
 def _promise(part: PromiseSeen, history: History) -> Sentence:
@@ -500,7 +501,7 @@ def _onset_in_words(history: History) -> str:
 def _evidence_figure(history: History) -> Figure:
     parts, drift = history.slices, history.drift_of_rows
     labels, log_evidence = [part.label for part in parts], [part.log_evidence for part in parts]
-    excluded = " The line leaves out impossible outcomes." * bool(history.impossible)
+    excluded = " The line ignores outcomes with a predicted probability of 0." * bool(history.impossible)
     bound = bound_text(history.alpha)
     line = f"The line is the evidence E after each slice. An alarm is raised if E reaches {bound}.{excluded}"
     cut = evidence_cut(history.alpha)

@@ -133,7 +133,7 @@ def _check_version(data: bytes, source: str) -> None:
         raise FileError(source, "is empty", _DAMAGED)
     if not data.startswith(_HEAD):
         if _HEAD.startswith(data):
-            raise FileError(source, "is truncated, because its first lines are incomplete", _DAMAGED)
+            raise FileError(source, "is truncated, because it ends within its first lines", _DAMAGED)
         if FORMAT.encode() in data[:1000]:
             raise FileError(source, "is damaged or was edited, because its first lines have changed", _DAMAGED)
         raise FileError(source, "is not the state of a monitor", _FOREIGN)
@@ -289,7 +289,7 @@ def _opened(name: str) -> int:
             raise
     except OSError as error:
         problem = f"cannot be locked, because {side} cannot be opened ({error.strerror or error})"
-        raise FileError(name, problem, "name a state in a folder that exists and that you may write to") from None
+        raise FileError(name, problem, "name a state file in an existing folder that you may write to") from None
 
 
 def _is_locked(descriptor: int, name: str) -> bool:
@@ -355,7 +355,9 @@ def unpack(text: object, dtype: type[Number], shape: tuple[int, ...] | None) -> 
     if data is None or len(data) % 8 or (shape is not None and len(data) != 8 * most):
         got = repr(text[:20]) if isinstance(text, str) else f"a {type(text).__name__}"
         expected = f"{numbers} packed numbers of type {np.dtype(dtype)}"
-        raise InputError("text", expected, got, "pass a text that calibrant packed")
+        raise InputError(
+            "text", expected, got, "pass the text unchanged, as calibrant wrote it in the state of a monitor"
+        )
     array = np.frombuffer(data, f"<{kind}").astype(dtype)
     return array if shape is None else array.reshape(shape)
 

@@ -359,9 +359,9 @@ def _newton(task: _Logistic, start: Float64s) -> Float64s:
             return _polished(task, at, gradient, curvature, step)
     raise InputError(
         "prior_rows",
-        "prior rows, or scores that overlap between outcomes",
-        "scores that separate the outcomes, without prior rows",
-        "leave prior_rows out for its default, because with prior_rows=0 the most likely map is infinitely steep",
+        "prior_rows above 0, or scores that overlap between the outcomes",
+        "0 or nearly 0, and scores that separate the outcomes",
+        "leave prior_rows out for the default, 20, because with prior_rows=0 the most likely map is infinitely steep",
     )
 
 

@@ -158,11 +158,9 @@ def _gain(fix: Recalibration) -> str:
     numbers = f"{value} ({percent(gain.level)} CI {low} to {high}; p {chance(gain.p_value)})"
     why = ""
     if not math.isfinite(fix.before["nll"].value):
-        relative = "; the decrease is relative to scores that are clipped away from 0 and 1" * (gain.score == "log")
-        why = (
-            " The log loss before the map is infinite, because an observed outcome had predicted probability 0"
-            f"{relative}."
-        )
+        clipped = " The decrease is from the log loss of scores that are clipped away from 0 and 1."
+        why = " The log loss before the map is infinite, because an observed outcome had predicted probability 0."
+        why += clipped * (gain.score == "log")
     elif gain.score == "brier":
         why = " The log loss after the map is infinite, because the map gives an observed outcome the probability 0."
     if fix.proven:
@@ -345,7 +343,8 @@ def _classes_map(fix: Recalibration) -> list[Block]:
         "constant of the class. The softmax turns the sums into probabilities."
     )
     others = (
-        " To each sum, the map also adds the log-probabilities of the other classes, multiplied by factors in the JSON."
+        " To each sum, the map also adds the log-probabilities of the other classes, each multiplied by its own "
+        "factor. These factors are only in the JSON."
     )
     names = fix.before.class_names or tuple(map(str, range(form.n_classes)))
     factors = np.diagonal(form.factors) if form.is_matrix else form.factors

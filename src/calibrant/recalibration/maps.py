@@ -291,7 +291,7 @@ class CalibrationMap:
         if self.kind == "bins" or not isinstance(self.form, Pieces):
             got = f"a map of {'bins' if self.kind == 'bins' else 'several classes'}"
             remedy = "use a map of one event by another method, such as isotonic"
-            raise InputError("probability", "a map that is strictly increasing", got, remedy)
+            raise InputError("map", "a map of one event that is strictly increasing", got, remedy)
         low, high = (float(self(np.array([end]))[0]) for end in (0.0, 1.0))
         if not low <= probability <= high:
             expected = f"a probability that the map reaches, from {low:.6g} to {high:.6g}"
@@ -311,8 +311,8 @@ class CalibrationMap:
             For a map of known rates, which was not fitted to scores.
         """
         if self.fitted is None:
-            remedy = "estimate the rate from scores, with calibrant.prior_shift"
-            raise InputError("map", "a map that was fitted to scores", "a map of a known rate", remedy)
+            remedy = "estimate the event rate from scores, with calibrant.prior_shift"
+            raise InputError("map", "a map that was fitted to scores", "a map from a known event rate alone", remedy)
         watch, tensor = Watch(self.fitted), on_device(probs)
         if tensor is not None and isinstance(self.form, Softmax):
             probs = real_tensor("probs", tensor).amax(-1)

@@ -25,7 +25,7 @@ from calibrant.render.words import (
 )
 
 if TYPE_CHECKING:
-    from calibrant.recalibration.prior_result import PriorCheck, PriorShift
+    from calibrant.recalibration.prior_result import PriorCheck, PriorEstimate, PriorShift
 
 _SHARES: Final = "Shares of the classes"
 _MIXTURE: Final = "Scores and fitted mixture"
@@ -62,15 +62,22 @@ def document_of(fix: PriorShift, source: Source, *, full: bool) -> Document:
 
 def _methods(fix: PriorShift) -> Iterator[Method]:
     """Yield how the map, the shares and the check were computed."""
-    yield Method("map", "what scores become for other shares", "Bayes' theorem: odds times the ratio of the prior odds")
     what = _name_of_shares(fix)
+    how = "Bayes' theorem: odds times the ratio of the prior odds"
+    yield Method("map", f"the correction of the scores for the new {what}", how)
     if fix.estimate is not None:
         how = "maximum likelihood of the mixture of the scores; interval by the likelihood ratio"
         yield Method(what, f"the {what} of the new population", how)
     if fix.check is not None:
         by_kind = {
-            "reference": "chi-square of the shares in cells of the scores, of new and of weighted reference scores",
-            "end": "the mean of the density ratio where an estimate is 0",
+            "reference": (
+                "chi-square test that compares the new scores with the weighted reference scores in each range of the "
+                f"scores, and the mean of the reference scores with the {what} in training"
+            ),
+            "end": (
+                "test of each class or outcome whose estimated share is 0: whether the mean ratio of its density to "
+                "that of the fitted mixture is below 1"
+            ),
         }
         yield Method("check", "whether the scores contradict the assumption", by_kind[fix.check.kind])
 
@@ -105,13 +112,13 @@ def _verdict(fix: PriorShift) -> Iterator[Sentence]:
     if fix.flag:
         yield Sentence(f"Caution: {fix.flag}.", "caution")
     yield Sentence(_change(fix))
-    cases = "cases with the event, and those without it," if fix.n_classes is None else "the cases of each class"
+    cases = "cases with the event, and for those without it," if fix.n_classes is None else "the cases of each class"
     yield Sentence(
-        f"Assumed, not proven: only the {_name_of_shares(fix)} changed, so that {cases} have the same scores as in "
-        "training, and the scores were calibrated there."
+        f"Assumed, not proven: the scores were calibrated in training, and since then only the {_name_of_shares(fix)} "
+        f"changed. Then the distribution of the scores for {cases} is as in training."
     )
     if fix.check is not None:
-        yield from _check(fix.check)
+        yield from _check(fix, fix.check)
         yield from _means(fix, fix.check)
     elif fix.unchecked:
         yield Sentence(f"The assumption is not checked, because {fix.unchecked}.")
@@ -136,13 +143,17 @@ def _change(fix: PriorShift) -> str:
     return f"Estimated {what}: {after}; in training {before}."
 
 
-def _check(check: PriorCheck) -> Iterator[Sentence]:
-    p = chance(check.p_value)
+def _check(fix: PriorShift, check: PriorCheck) -> Iterator[Sentence]:
+    p, event = chance(check.p_value), fix.n_classes is None
     if check.kind == "end":
         if check.rejects:
-            yield Sentence(f"The scores contradict the assumption: no share explains them (p {p}).", "bad")
+            found = "no event rate explains" if event else "no shares of the classes explain"
+            yield Sentence(f"The scores contradict the assumption: {found} their distribution (p {p}).", "bad")
         else:
-            yield Sentence(f"An estimate at the end of its range does not contradict the assumption (p {p}).")
+            rate = share_text(cast("PriorEstimate", fix.estimate).value[0])
+            estimate = f"estimated event rate is {rate}" if event else "estimated share of a class is 0 %"
+            end = "the end of its range. This does not contradict the assumption"
+            yield Sentence(f"The {estimate}, {end} (p {p}).")
         return
     test = f"chi-square {check.statistic:.3g}, {check.df} degrees of freedom, p {p}"
     if check.rejects:
@@ -161,9 +172,9 @@ def _means(fix: PriorShift, check: PriorCheck) -> Iterator[Sentence]:
     far = [(abs(mean - share) / error, name, mean, share) for name, mean, error, share in rows if error > 0]
     distance, name, mean, share = max(far, default=(0.0, "", 0.0, 0.0))
     if distance > _ERRORS:
-        of = "" if fix.n_classes is None else f" of {short(name)}"
-        what = "event rate" if fix.n_classes is None else "share"
-        text = f"Caution: the mean of the reference scores{of} is {share_text(mean)}, and the {what} of training "
+        of = "" if fix.n_classes is None else f" for class {short(name)}"
+        what = "event rate" if fix.n_classes is None else "share of this class"
+        text = f"Caution: the mean of the reference scores{of} is {share_text(mean)}, but the {what} in training is "
         yield Sentence(f"{text}{share_text(share)}.", "caution")
 
 
@@ -173,12 +184,12 @@ def _map(fix: PriorShift) -> Iterator[str]:
         yield "Map: the unchanged scores."
         return
     if fix.n_classes is not None:
-        yield "Map: a constant for each log-probability. The predicted class of a row can change."
+        yield "Map: a constant is added to the log-probability of each class. The predicted class of a row can change."
         return
     intercept = fix.map.parameters["intercept"]
     yield f"Map: a shift of the log-odds, log-odds {'+' if intercept > 0 else '-'} {abs(intercept):.3g}."
     yield "The order of the scores, and so the AUROC, does not change."
-    yield "Scores of exactly 0 or 1 stay 0 or 1 to rounding, because no event rate changes infinite log-odds."
+    yield "Scores of exactly 0 or 1 stay 0 or 1 (up to rounding), because no event rate changes infinite log-odds."
 
 
 # ---------------------------------------------------------------- the numbers
@@ -192,11 +203,13 @@ def _blocks(fix: PriorShift, *, full: bool) -> Iterator[Block]:
     elif fix.curve is not None and fix.estimate is None and not full:
         yield scores_map(fix.curve, _level(fix))[-1]
     if fix.check is not None and fix.check.cells:
+        what = _name_of_shares(fix)
         if full:
             yield Heading(_MIXTURE, "check")
-            yield _check_figure(fix.check)
+            yield _check_figure(fix.check, what)
         yield _check_table(fix.check)
-        yield Notes(["expected: the share of the reference scores in each cell, weighted for the estimated shares"])
+        weighted = f"after they are weighted to match the estimated {what}"
+        yield Notes([f"expected: the proportion of the reference scores in each range, {weighted}"])
     if full:
         yield from scores_map(fix.curve, _level(fix))
 
@@ -229,10 +242,11 @@ def _differences(check: PriorCheck) -> list[float]:
     return [observed - expected for observed, expected in zip(check.observed, check.expected, strict=True)]
 
 
-def _check_figure(check: PriorCheck) -> Figure:
+def _check_figure(check: PriorCheck, what: str) -> Figure:
     """Return the observed shares of the cells, and those of the fitted mixture."""
     caption = (
-        "Each row is a cell of the scores: its share in the new scores, and the share that the assumption implies."
+        "Each row of the figure is a range of scores. Observed: the share of the new scores in this range. Fitted "
+        f"mixture: the expected share, if only the {what} changed since training."
     )
     series = {"Observed": check.observed, "Fitted mixture": check.expected}
     return _figure(_MIXTURE, "Scores", check.cells, series, caption=caption)

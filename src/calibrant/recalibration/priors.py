@@ -383,13 +383,14 @@ def _estimated(trained: Shares, rows: ReadScores, reference: ReadScores | None, 
 def _flags(mixture: ClassMixture, estimate: PriorEstimate, new: Shares) -> Iterator[str]:
     """Yield the cautions: about shares that are estimated as 0 or 1, and about few clusters."""
     names = new.names or tuple(map(str, range(len(new.values))))
-    empty = [name for name, value in zip(names, estimate.value, strict=False) if value in (0, 1)]
+    ends = (0, 1) if new.of_event else (0,)
+    empty = [name for name, value in zip(names, estimate.value, strict=False) if value in ends]
     if empty and new.of_event:
         end = f"{estimate.value[0]:.0f}"
-        yield f"the estimate is {end}, the end of its range, so that the map is for the rate {new.values[0]:.3g}"
+        yield f"the estimate is {end}, the end of its range, so that the map is for the event rate {new.values[0]:.3g}"
     elif empty:
-        listed = ", ".join(empty[:10])
-        yield f"{len(empty)} classes have the estimate 0, and the map uses half a row for each: {listed}"
+        listed, classes = ", ".join(empty[:10]), "1 class" if len(empty) == 1 else f"{len(empty)} classes"
+        yield f"the estimated share of {classes} is 0, and the map uses half a row in place of 0: {listed}"
     if estimate.is_open:
         yield "the scores do not determine the shares: every share from 0 to 1 is within an interval"
     if mixture.rows.clusters is not None:

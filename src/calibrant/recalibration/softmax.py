@@ -354,9 +354,9 @@ def check_temperature(fitted: Softmax) -> None:
     if float(fitted.factors[0]) >= _STEEPEST:
         raise InputError(
             "prior_rows",
-            "prior rows, or a row whose class does not have the highest probability",
-            "only rows whose class has the highest probability, without prior rows",
-            "leave prior_rows out for its default, because with prior_rows=0 the temperature would be 0",
+            "prior_rows above 0, or a row whose class does not have the highest probability",
+            "0 or nearly 0, and only rows whose class has the highest probability",
+            "leave prior_rows out for the default, 20, because with prior_rows=0 the temperature would be 0",
         )
 
 

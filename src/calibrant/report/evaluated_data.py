@@ -249,8 +249,9 @@ def _of_sums(
     """Return the data of a table or a sketch; no ``others`` may be passed next to them."""
     for name, value in others.items():
         if value is not None:
-            expected = f"no other argument with a {type(sums).__name__}"
-            raise InputError(name, expected, "a value", f"leave it out: {_HOLDS[type(sums)]} holds all data")
+            expected = f"no value with a {type(sums).__name__}"
+            remedy = f"leave it out, because {_HOLDS[type(sums)]} contains all data"
+            raise InputError(name, expected, "a value", remedy)
     if isinstance(sums, ReliabilityTable):
         return of_table(sums, notion)
     check_alone(sums, notion)

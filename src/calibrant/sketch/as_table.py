@@ -26,7 +26,7 @@ def check_alone(sketch: CalibrationSketch, notion: str | None, **others: Any) ->
         if value is not None and value is not False:
             raise InputError(
                 name,
-                "no other argument with a CalibrationSketch",
+                "no value with a CalibrationSketch",
                 "a value",
                 "leave this argument out, because the sketch contains all data",
             )

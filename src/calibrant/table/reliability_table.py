@@ -217,7 +217,7 @@ class ReliabilityTable:
                 if value is not None:
                     raise InputError(
                         name,
-                        "no other argument with a ReliabilityTable",
+                        "no value with a ReliabilityTable",
                         "a value",
                         "leave this argument out, because the table contains all data",
                     )

@@ -103,10 +103,9 @@ def smooth_calibration_error(
     check_choice("method", method, ("exact", "mesh"))
     if method == "exact":
         if (mesh_points, tolerance, refine_steps) != (200, 1e-3, 10):
-            got = "a mesh option with method 'exact'"
-            raise InputError(
-                "mesh_points", "mesh options only for the mesh", got, "pass method='mesh', or leave them out"
-            )
+            expected = "mesh_points, tolerance and refine_steps only with method 'mesh'"
+            got = "one of them with method 'exact'"
+            raise InputError("mesh_points", expected, got, "pass method='mesh', or leave them out")
         _check_exact(kernel, bandwidth)
     arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     table = arguments.ready_table()
@@ -140,7 +139,8 @@ def _fixed(bandwidth: float | Literal["auto"]) -> float | None:
 def _check_exact(kernel: str, bandwidth: Any) -> None:
     """Reject a kernel and bandwidths that the exact method does not have."""
     if kernel == "logit":
-        raise InputError("method", "'mesh' for the logit kernel", "'exact'", "leave method out, or use 'reflected'")
+        remedy = "leave method out, or pass kernel='reflected'"
+        raise InputError("method", "'mesh' for the logit kernel", "'exact'", remedy)
     searched = isinstance(bandwidth, str) and bandwidth == "auto"
     if not searched and not (is_number(bandwidth) and 1e-9 <= bandwidth < math.inf):
         raise InputError(

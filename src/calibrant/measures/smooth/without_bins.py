@@ -102,7 +102,9 @@ def kernel_calibration_error(
     if not is_number(width) or not _WIDTHS[0] <= width <= _WIDTHS[1]:
         raise InputError("width", "a number from 0.001 to 1,000", repr(width), "pass a number such as 0.4")
     if not isinstance(unbiased, (bool, np.bool_)):
-        raise InputError("unbiased", "True or False", repr(unbiased), "pass False to count a row with itself too")
+        raise InputError(
+            "unbiased", "True or False", repr(unbiased), "pass False to include the pairs of each row with itself"
+        )
     arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     table = event_table(arguments, "the kernel calibration error")
     if unbiased and len(table) == 1 and table.total == 1:
