@@ -122,7 +122,7 @@ class ThresholdResult(Shown, ABC):
         return [sentence.text for sentence in verdict_of(self, NO_SOURCE)]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.verdict()[0]} Print the threshold to see everything.>"
+        return f"<{type(self).__name__}: {self.verdict()[0]} Print this object to see everything.>"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -165,7 +165,7 @@ class Threshold(ThresholdResult):
         With "betting", the largest number of rows of a cluster and the largest weight of a row that the promise
         assumes; None for independent rows, and for rows without sampling weights.
     observed_bounds : tuple of str
-        Which of these two are only the largest of these rows, because they were not declared.
+        Which of these two are only the largest values in these rows, because they were not declared.
     flag : str
         A caution.
     clusters : mapping or None
