@@ -146,7 +146,7 @@ def test_clusters_that_cannot_be_used() -> None:
     ):
         with pytest.raises(InputError, match=words):
             by_cluster(data, clusters=labels)
-    with pytest.raises(InputError, match="paired: expected no value for predictions"):
+    with pytest.raises(InputError, match="paired: expected None for predictions"):
         by_cluster(data, paired=True)
 
 
