@@ -866,7 +866,7 @@ QUOTED = {
     "the disk is full": "merge one.cal -o full.cal",
     "is needed": "report plain.csv --score p --outcome won --engine spark",
     "for a risk of": "threshold numbers.parquet",
-    "separates without an error": "threshold separable.csv",
+    "separates perfectly": "threshold separable.csv",
     "clusters with 'betting'": "threshold separable.csv --method betting",
     "is a sketch, which does not contain the predicted class": "threshold three.cal --per-class",
     "belong together": "threshold numbers.parquet --yes-risk 0.1",

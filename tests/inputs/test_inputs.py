@@ -974,7 +974,7 @@ def test_bad_options(function, options, message):
             np.ones((2, 3, 2)),
             "multilabel",
             "probs: expected shape "
-            "(N, C) for multilabel, got shape (2, 3, 2); move the labels to the last axis and reshape to (N, C)",
+            "(N, C) for multilabel, got shape (2, 3, 2); move the axis of the labels to the end and reshape to (N, C)",
         ),
         (
             expected_calibration_error,

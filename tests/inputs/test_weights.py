@@ -404,7 +404,7 @@ def test_wrong_things_said_of_weights() -> None:
         compare(p, p, y, weights_are="sampling")
     sketch = CalibrationSketch()
     sketch.update(p, y, weights=w)
-    with bad(match="make the sums with weights_are='sampling'"):
+    with bad(match="make the sketch with weights_are='sampling'"):
         evaluate(sketch, weights_are="sampling")
     frame = pd.DataFrame({"p": p, "y": y, "w": w / 7})
     with bad(match="weight: expected whole numbers, because weights_are='frequency', got fractions"):

@@ -278,11 +278,11 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "older": (
         GOOD.replace(b'"version": 3', b'"version": 1'),
         r"was written by an older calibrant \(version 1 of the state, and this calibrant reads version 3\); "
-        "use the calibrant that wrote it, or start a new state in another file$",
+        "use the version of calibrant that wrote it, or start a new state in another file$",
     ),
     "no version": (
         GOOD.replace(b": %d," % state.VERSION, b": true,", 1),
-        "is damaged in its line of the version" + DAMAGED,
+        "has a damaged version line" + DAMAGED,
     ),
     "cut": (GOOD[:-60], "is truncated, because its last line is missing" + DAMAGED),
     "cut early": (GOOD[:20], "is truncated, because it ends within its first lines" + DAMAGED),

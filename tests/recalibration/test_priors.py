@@ -231,7 +231,15 @@ def test_an_estimate_at_the_end_has_half_a_row(rate: float, end: float) -> None:
     assert min(fix.prior[0], 1 - fix.prior[0]) == pytest.approx(0.5 / (len(p) + 1))
     assert (fix.estimate.low[0], fix.estimate.high[0])[int(end)] == end
     assert fix.check.kind == "end"
-    assert f"the estimate is {end:.0f}" in fix.flag
+    assert f"the estimated event rate is {end:.0f}, the end of its range" in fix.flag
+
+
+def test_classes_with_an_estimated_share_of_0_are_named() -> None:
+    """Nearly all scores are of the first class, whose estimated share is 1: it is not among them."""
+    probs = np.random.default_rng(0).dirichlet([40, 1, 1], 60)
+    fix = calibrant.prior_shift(probs, trained_prior=[1 / 3] * 3, class_names=["a", "b", "c"])
+    assert fix.estimate.value == (1, 0, 0)
+    assert "2 classes have an estimated share of 0 (b, c), so the map uses the share of half a row" in fix.flag
 
 
 def test_scores_beyond_any_rate_contradict_the_assumption() -> None:
@@ -325,8 +333,9 @@ def test_the_interval_by_cluster_covers_the_rate() -> None:
 def test_scores_that_show_no_rate_give_no_map_unless_asked() -> None:
     fix = calibrant.prior_shift(0.3 + 0.001 * (scores_of(100, 0.5, 0) - 0.5), trained_prior=0.3)
     assert (fix.estimate.low, fix.estimate.high) == ((0.0,), (1.0,))
-    assert fix.objection == "the scores do not determine its shares"
-    assert "every share from 0 to 1" in fix.flag
+    assert fix.objection == "the scores do not determine the event rate"
+    assert "because a confidence interval ranges from 0 to 1" in fix.flag
+    assert fix._document(full=False).conclusion.text == "The scores do not determine the event rate"
 
 
 def test_the_order_of_the_rows_and_the_names_of_clusters_change_no_bit() -> None:
@@ -566,7 +575,7 @@ NEW = scores_of(100, 0.2, 0)
         ({"prior": 0.1, "trained_prior": 1}, "trained_prior", "above 0 and below 1"),
         ({"prior": math.nan, "trained_prior": 0.5}, "prior", "above 0 and below 1"),
         ({"prior": True, "trained_prior": 0.5}, "prior", "above 0 and below 1"),
-        ({"prior": "0.1", "trained_prior": 0.5}, "prior", "those of all classes, got '0.1'"),
+        ({"prior": "0.1", "trained_prior": 0.5}, "prior", "the shares of all classes, got '0.1'"),
         ({"prior": ["a", "b"], "trained_prior": [0.5, 0.5]}, "prior", "real numbers"),
         ({"prior": {"a": "0.5", "b": 0.5}, "trained_prior": [0.5, 0.5]}, "prior", "strings such as '0.5'"),
         ({"prior": [0.1, 0.8], "trained_prior": [0.5, 0.5]}, "prior", "sum 1, got the sum 0.9"),

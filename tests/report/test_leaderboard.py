@@ -157,7 +157,7 @@ def test_a_model_with_an_infinite_loss_is_the_last() -> None:
     assert (last.name, last.difference.value, last.among_best) == ("zero", math.inf, False)
     assert (last.rank_low, last.rank_high) == (5, 5)
     assert math.isnan(last.adjusted_p_value)  # by rule: no test shows it
-    assert "by rule and not by a test" in last.difference.method
+    assert "ranks last by rule, not by a test" in last.difference.method
     assert [each.impossible_outcomes for each in comparison.leaderboard] == [
         0,
         0,

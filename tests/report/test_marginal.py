@@ -99,7 +99,7 @@ def test_sketches_of_the_groups_are_the_rows() -> None:
         assert group.n == of_rows[group.name].n
         assert group.mean_gap.value == pytest.approx(of_rows[group.name].mean_gap.value, abs=1e-6)
     del by_column["ward"]["9"]
-    with pytest.raises(InputError, match="sketches of the same 1,200 rows for each column"):
+    with pytest.raises(InputError, match="for each column of groups, sketches of the same 1,200 rows"):
         calibrant.evaluate(sketch(), groups=by_column)
     with pytest.raises(InputError, match="a mapping from each column to the sketches of its groups"):
         calibrant.evaluate(sketch(), groups=GROUPS)

@@ -173,7 +173,7 @@ def test_names_of_predicted_classes_that_do_not_suit_the_classes():
     own = by_class(probs, y, class_names=["1", "2", "3"])
     assert ThresholdedClassifier(Ready((1, 2, 3)), own).predict(probs).max() == 3
     ambiguous = replace(own, by_group={name: own.by_group[name] for name in ("1", "2")})
-    with pytest.raises(InputError, match=r"^threshold: expected names of predicted classes that are not indices"):
+    with pytest.raises(InputError, match="threshold: expected predicted classes that cannot be both names and indices"):
         ThresholdedClassifier(Ready((1, 2, 3)), ambiguous).predict(probs)
     fitted = ThresholdedClassifier(Ready((1, 2, 3)), max_risk=0.15, per_class=True).fit(probs, y + 1)  # the remedy
     fitted.threshold_ = ambiguous
@@ -251,7 +251,10 @@ def test_thresholds_that_do_not_suit_the_classes():
     probs, y = binary()
     three = Ready((0, 1, 2))
     two = calibrant.certify_two_sided(probs[:, 1], y, yes_risk=0.1, no_risk=0.1)
-    expected = r"^threshold: expected a threshold of the predicted class for 3 classes, got a threshold of one event"
+    expected = (
+        "^threshold: expected a threshold for the confidence of the predicted class, because there are 3 classes, got "
+        "a threshold for the probability of one event"
+    )
     with pytest.raises(InputError, match=expected + ".*from estimator.predict_proba.X.$"):
         ThresholdedClassifier(three, two).predict(several()[0])
     with pytest.raises(InputError, match=expected + ".*pass threshold.value"):

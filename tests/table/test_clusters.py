@@ -730,12 +730,12 @@ def test_sums_of_other_kinds_do_not_add_up():
     cases = [
         (
             small("text"),
-            "labels that are whole numbers, got text; convert the labels to one type before you make the two sums",
+            "labels that are whole numbers, got text; convert all cluster labels to one type before you add rows",
         ),
         (
             small(cells=CLASS_CELLS),
-            "sums of predictions with the same notion (256 buckets of clusters and 428 grid cells), got sums with 32 "
-            "buckets of clusters and 61 grid cells; make both",
+            "cluster sums of the same notion (256 sets of clusters and 428 score ranges), got cluster sums with 32 "
+            "sets of clusters and 61 score ranges; make both",
         ),
         (
             small(row_scores=(np.ones(3), np.ones(3), np.ones(3, bool))),
@@ -756,8 +756,8 @@ def test_sums_of_other_kinds_do_not_add_up():
 def test_sums_of_another_hash_do_not_add_up():
     other = replace(small(), hash_name="md5/1")
     message = (
-        "^clusters: expected labels hashed with splitmix64-md5/1, got md5/1; make both sums from the "
-        "same labels in the same way, because the hashes of equal labels di"
+        "^clusters: expected labels hashed with splitmix64-md5/1, got md5/1; make both sketches with "
+        "one version of calibrant, because versions may hash a label differently"
     )
     with pytest.raises(InputError, match=message):
         small() + other
@@ -873,7 +873,7 @@ def test_damaged_arrays_are_refused(damage, message):
     with pytest.raises(InputError, match=message) as caught:
         from_arrays(arrays, argument="data")
     assert caught.value.argument == "data"
-    assert caught.value.remedy.startswith("read the sums ")
+    assert caught.value.remedy.startswith("read the sketch ")
 
 
 def test_damaged_pooled_arrays_are_refused():
@@ -891,7 +891,7 @@ def test_damaged_pooled_arrays_are_refused():
     for damage in damages:
         with pytest.raises(
             InputError,
-            match=r"^arrays: expected valid sums over buckets of clusters, got (invalid|inconsistent) sums",
+            match=r"^arrays: expected a sketch with valid cluster sums, got (invalid|inconsistent) sums",
         ):
             from_arrays(arrays | damage)
 

@@ -161,7 +161,7 @@ def test_clusters_of_copies_count_once() -> None:
 
 
 def test_without_errors_or_without_right_rows_there_is_no_interval() -> None:
-    for correct, said in ((np.ones(50, int), "all rows are right"), (np.zeros(50, int), "all rows are wrong")):
+    for correct, said in ((np.ones(50, int), "predictions are correct"), (np.zeros(50, int), "predictions are wrong")):
         for kind in KINDS:
             found = calibrant.area_under_risk_coverage(np.linspace(0, 1, 50), correct, kind=kind)
             assert found.value == pytest.approx({"augrc": 0.51}.get(kind, float(kind == "aurc")) * (1 - correct[0]))
@@ -169,14 +169,15 @@ def test_without_errors_or_without_right_rows_there_is_no_interval() -> None:
             assert said in found.method
     perfect = calibrant.area_under_risk_coverage(np.linspace(0, 1, 50), np.arange(50) >= 20, kind="excess")
     assert perfect.value == 0
-    assert "every error has a lower score" in perfect.method
+    assert "every wrong prediction has a lower score" in perfect.method
 
 
 def test_few_errors_are_flagged() -> None:
     scores, correct = np.linspace(0, 1, 100), np.arange(100) % 9 > 0
     assert calibrant.area_under_risk_coverage(scores, correct).details["flag"] == "12 errors, fewer than 15"
     scores, correct = np.linspace(0, 1, 100), np.arange(100) % 9 == 0
-    assert calibrant.area_under_risk_coverage(scores, correct).details["flag"] == "12 right rows, fewer than 15"
+    flag = calibrant.area_under_risk_coverage(scores, correct).details["flag"]
+    assert flag == "12 correct predictions, fewer than 15"
     assert not calibrant.area_under_risk_coverage(*sample(500)).details
 
 

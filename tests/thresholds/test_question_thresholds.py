@@ -294,6 +294,6 @@ def test_labels_that_are_the_answers_are_a_caution() -> None:
     )
     drawn = question("drawn", "choice", rng.uniform(0.5, 1, 800), rng.random(800) < 0.95, np.ones(800, bool))
     found = calibrant.certify_questions(log_of([copied, drawn], 800), max_risk=0.1)
-    assert "check that the labels are not the answers" in found["copied"].sides[0].flag
+    assert "check that the labels are not the answers of the model" in found["copied"].sides[0].flag
     assert "separates" not in found["drawn"].sides[0].flag
-    assert "Caution: the score 0.50" in " ".join(str(found).split())
+    assert "Caution: the threshold 0.50" in " ".join(str(found).split())

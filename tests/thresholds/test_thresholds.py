@@ -259,7 +259,7 @@ def test_a_declared_largest_cluster_makes_betting_exact() -> None:
     assert 0 < larger.coverage <= exact.coverage
     none = certified(p, y, clusters=clusters, largest_cluster=500)
     assert (none.value, none.reason.rpartition(": ")[2]) == (
-        None, "these rows are too few for the largest possible cluster, even if no decision is wrong",
+        None, "with clusters of up to 500 rows, these rows are too few, even if no decision is wrong",
     )  # fmt: skip
     # One row a cluster, where more are possible.
     alone = certified(p, y, clusters=np.arange(2_700), largest_cluster=2)
@@ -290,8 +290,8 @@ def test_errors_that_rise_with_the_size_of_clusters_are_flagged() -> None:
             found.append(certified(rng.random(len(clusters)), ~wrong, clusters=clusters).flag)
         return found
 
-    assert np.mean(["large clusters have more errors" in flag for flag in flags(0.8)]) > 0.9
-    assert np.mean(["large clusters have more errors" in flag for flag in flags(0.0)]) < 0.2
+    assert np.mean(["large clusters have higher error rates" in flag for flag in flags(0.8)]) > 0.9
+    assert np.mean(["large clusters have higher error rates" in flag for flag in flags(0.0)]) < 0.2
     # One cluster with most of the errors, among 300 of one row.
     clusters = np.repeat(np.arange(301), [1] * 300 + [40])
     wrong = np.concatenate([rng.random(300) < 0.02, np.ones(40, bool)])
@@ -304,7 +304,7 @@ def test_weights_that_are_related_to_errors_are_flagged() -> None:
     kept = ~wrong | (rng.random(40_000) < 0.05)
     p, wrong = p[kept], wrong[kept]
     weights = np.where(wrong, 20, 1)
-    said = "the weights differ between wrong and right rows (means 20 and 1)"
+    said = "the weights of wrong and correct decisions differ (means 20 and 1)"
     assert said in certified(p, ~wrong, weights=weights).flag
     assert said in certified(p, ~wrong, weights=weights + 0.0, weights_are="sampling", method="closed").flag
     assert said not in certified(p, ~wrong, weights=weights, weights_are="frequency").flag
@@ -624,7 +624,7 @@ def test_scores_without_order_and_predictions_as_outcomes_are_refused() -> None:
     with pytest.raises(InputError, match=r"probs: expected at least two different scores, got 0\.7 in every row"):
         certified(np.full(500, 0.7), y)
     for outcome in (p >= 0.7, (p >= 0.7).astype(float)):
-        with pytest.raises(InputError, match=r"targets: expected true outcomes, got outcomes that the score 0\.70"):
+        with pytest.raises(InputError, match=r"targets: expected true outcomes, got outcomes that the threshold 0\.70"):
             certified(p, outcome)
         with pytest.raises(InputError, match="targets: expected true outcomes"):
             calibrant.certify_two_sided(p, outcome)

@@ -970,7 +970,7 @@ P2, Y2 = torch.tensor([0.2, 0.7]), torch.tensor([0, 1])
             "binary",
             torch.tensor([0, 3]),
             Y2,
-            "preds: expected probabilities, where only 0 and 1 are whole numbers, got 3",
+            "preds: expected 0 or 1, the only probabilities that are whole numbers, got 3",
         ),
         ("binary", torch.tensor([0j, 1]), Y2, "preds: expected real numbers, got torch.complex64"),
         ("binary", torch.rand(2, 2), Y2, r"preds: expected the shape of target, \(2,\), got \(2, 2\).*preds\[:, 1\]"),

@@ -349,7 +349,7 @@ def test_whole_numbers_are_probabilities_of_0_and_1(dtype, place, monkeypatch):
         logits = torch.tensor([-2, 3, 0, 1], dtype=dtype)
         assert ct.BrierScore(logits=True)(logits, target) == ct.BrierScore(logits=True)(logits.float(), target)
         with pytest.raises(
-            InputError, match="preds: expected probabilities, where only 0 and 1 are whole numbers, got -2"
+            InputError, match="preds: expected 0 or 1, the only probabilities that are whole numbers, got -2"
         ):
             ct.BrierScore()(logits, target)
 

@@ -107,7 +107,7 @@ def test_a_state_for_logits_is_not_taken_for_probabilities() -> None:
 
 def test_states_without_a_map_or_with_damage_are_refused() -> None:
     layer = RecalibrationLayer()
-    with pytest.raises(RuntimeError, match="expected a state with a map, got one of a layer without; save the model"):
+    with pytest.raises(RuntimeError, match="expected a state with a map, got a state without a map; save the model"):
         layer.load_state_dict(RecalibrationLayer().state_dict())
     state = RecalibrationLayer(fitted("cox")).state_dict()
     for damaged in (state["settings"][:-1], torch.tensor([91, 93], dtype=torch.uint8), state["settings"].double() / 2):
@@ -122,7 +122,7 @@ def test_states_without_a_map_or_with_damage_are_refused() -> None:
 def test_a_layer_without_a_map_says_so() -> None:
     layer = RecalibrationLayer()
     assert repr(layer) == "RecalibrationLayer(no map)"
-    with pytest.raises(InputError, match=r"fitted: expected a layer with a map, got a layer without; load the state"):
+    with pytest.raises(InputError, match="fitted: expected a layer with a map, got a layer without a map; load"):
         layer(torch.tensor([0.5]))
     with pytest.raises(InputError, match="logits: expected a map to apply to logits, got no map; leave logits out"):
         RecalibrationLayer(logits=True)

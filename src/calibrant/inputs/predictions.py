@@ -425,7 +425,7 @@ def _shape(values: NDArray[Any], bfloat16: bool, labels: NDArray[Any], notion: s
                 "probs",
                 "shape (N, C) for multilabel",
                 f"shape {values.shape}",
-                "move the labels to the last axis and reshape to (N, C)",
+                "move the axis of the labels to the end and reshape to (N, C)",
             )
     return Rows(sheets, bfloat16), layout
 

@@ -141,14 +141,14 @@ def _check_version(data: bytes, source: str) -> None:
     match = _VERSION.match(line)
     if match is None:
         cut = b"\n" not in line and len(data) < len(_HEAD) + 20
-        problem = "is truncated in its line of the version" if cut else "is damaged in its line of the version"
+        problem = "is truncated within its version line" if cut else "has a damaged version line"
         raise FileError(source, problem, _DAMAGED)
     version = int(match[1])
     versions = f"(version {version} of the state, and this calibrant reads version {VERSION})"
     if version > VERSION:
         raise FileError(source, f"was written by a newer calibrant {versions}", "upgrade calibrant")
     if version < VERSION:
-        remedy = f"use the calibrant that wrote it, or {_NEW}"
+        remedy = f"use the version of calibrant that wrote it, or {_NEW}"
         raise FileError(source, f"was written by an older calibrant {versions}", remedy)
 
 

@@ -206,12 +206,12 @@ def _constant(rows: FitRows) -> Fit:
 
 
 IDENTITY: Final = Family("identity", "the unchanged scores", _identity, nearly_unchanged=True)
-CLIPPED: Final = Family("clipped", "the unchanged scores, but for 0 and 1", _clipped, nearly_unchanged=True)
+CLIPPED: Final = Family("clipped", "the scores, clipped away from 0 and 1", _clipped, nearly_unchanged=True)
 COX: Final = Family("cox", "a line in log-odds", methodcaller("of", _cox), ("platt", "sigmoid", "logistic"))
 SHIFT: Final = Family("shift", "a shift of the log-odds (intercept update)", _shift, ("intercept",))
 TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 BETA: Final = Family("beta", "beta calibration", _beta)
-ISOTONIC: Final = Family("isotonic", "isotonic regression, shrunken to a line in log-odds", _isotonic)
+ISOTONIC: Final = Family("isotonic", "isotonic regression, shrunk towards a line in log-odds", _isotonic)
 HISTOGRAM: Final = Family("histogram", "the observed frequency of each bin", _histogram, keeps_order=False)
 CONSTANT: Final = Family("constant", "a constant", _constant, keeps_order=False)
 

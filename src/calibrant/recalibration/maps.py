@@ -545,7 +545,9 @@ def _family(kind: str, form: Pieces | Softmax, formula: str) -> str:
     else:
         family = {"line": "logistic", "beta": "beta", "knots": "isotonic"}.get(kind, "")
         unchanged = kind == "identity" or (kind == "line" and not formula)
-    return family if not unchanged else f"unchanged scores{'' if form.unchanged else ', but for 0 and 1'}"
+    if not unchanged:
+        return family
+    return "unchanged scores" if form.unchanged else "scores clipped away from 0 and 1"
 
 
 def maps_to_json(maps: Mapping[str, CalibrationMap]) -> str:
@@ -644,7 +646,8 @@ def _softmax(parameters: Mapping[str, Any]) -> Softmax:
         matrix = np.stack([floats(row) for row in factors])
     else:
         matrix = floats(factors)
-    require(len(constants) > 1 and {*matrix.shape} == {len(constants)}, "another number of factors than of classes")
+    alike = len(constants) > 1 and {*matrix.shape} == {len(constants)}
+    require(alike, "a number of factors that differs from the number of classes")
     return Softmax(matrix, constants, number(parameters["smallest"], 0.0, HIGHEST))
 
 
@@ -673,7 +676,8 @@ def _fitted(stored: dict[str, Any] | None) -> Fitted | None:
     scores = [stored["low"], stored["high"], *listed(stored["quantiles"], float)]
     low, high, *quantiles = (number(score, 0.0, 1.0) for score in scores)
     rising = len(quantiles) > 1 and quantiles == sorted(quantiles)
-    require(rising and type(stored["cluster"]) is bool, "quantiles that do not increase, or no word about clusters")
+    require(rising, "quantiles that do not increase")
+    require(type(stored["cluster"]) is bool, "a key 'cluster' that is neither true nor false")
     n, positives = integer(stored["n"], 1, _MOST_ROWS), stored["positives"]
     positives = None if positives is None else number(positives, 0.0, _MOST_WEIGHT)
     return Fitted(**{**stored, "n": n, "positives": positives, "low": low, "high": high, "quantiles": tuple(quantiles)})
@@ -686,7 +690,7 @@ def _check_event(read: CalibrationMap) -> None:
         names = listed(read.event["class_names"], str)
         require(
             len(names) == len({*names}) == (read.n_classes or len(names)),
-            "repeated class names, or another number of names than of classes",
+            "repeated class names, or a number of names that differs from the number of classes",
         )
 
 

@@ -160,7 +160,7 @@ def _bins(parameters: Mapping[str, Any]) -> _Curves:
     """Return a constant for each bin."""
     rates = floats(parameters["rates"])
     edges = floats(parameters["edges"]) if len(rates) > 1 else np.empty(0)
-    require(len(edges) == len(rates) - 1, "another number of edges than between rates")
+    require(len(edges) == len(rates) - 1, "a number of edges that is not the number of rates minus 1")
     constants = log_odds_of(rates)
     return edges, log_odds_of(edges), constants, np.zeros_like(constants), np.zeros_like(constants)
 

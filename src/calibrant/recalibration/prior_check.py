@@ -76,7 +76,7 @@ def check_of_reference(
     few = np.minimum(rows.filled(place, size), reference.filled(place_of_reference, size))
     kept = np.flatnonzero(few >= _LEAST)
     if len(kept) < 2:
-        return None, "too few scores share a cell with the reference scores"
+        return None, f"fewer than two score ranges contain at least {_LEAST} new and {_LEAST} reference scores"
     densities = reference.probs / trained.columns
     weights = np.einsum("ik,k->i", densities, mixture.shares)
     total = float(np.sum(old * weights))

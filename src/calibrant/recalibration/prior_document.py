@@ -11,6 +11,7 @@ from calibrant.render.blocks import Block, Column, Document, Heading, Method, No
 from calibrant.render.figure import Axis, Figure, Intervals, Mark, Name, Points, Tips
 from calibrant.render.words import (
     amount,
+    capital,
     chance,
     ends_column,
     ends_text,
@@ -39,12 +40,14 @@ def document_of(fix: PriorShift, source: Source, *, full: bool) -> Document:
     """Return the document; a full one has the pictures and the map."""
     what = f"{fix.n_classes} classes" if fix.n_classes else "one event"
     count = f"known {_name_of_shares(fix)}" if fix.estimate is None else f"{rows_text(fix.estimate.n)} without outcomes"
-    rejected = bool(fix.objection)
-    conclusion = "The scores contradict the assumption" if rejected else "Assumed, not proven"
+    if fix.check is not None and fix.check.rejects:
+        conclusion = "The scores contradict the assumption"
+    else:
+        conclusion = capital(fix.objection or "assumed, not proven")
     return Document(
         title="Correction for another event rate",
         headline=f"{count} ({what})",
-        conclusion=Sentence(conclusion, "bad" if rejected else ""),
+        conclusion=Sentence(conclusion, "bad" if fix.objection else ""),
         verdict=list(_verdict(fix)),
         blocks=list(_blocks(fix, full=full)),
         facts=[

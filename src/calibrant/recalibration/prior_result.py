@@ -150,7 +150,9 @@ class PriorShift(RecalibrationResult):
         """Why the map is not written without ``--anyway``; empty if it is."""
         if self.check is not None and self.check.rejects:
             return "the scores contradict its assumption"
-        return "the scores do not determine its shares" if self.estimate and self.estimate.is_open else ""
+        if self.estimate is None or not self.estimate.is_open:
+            return ""
+        return f"the scores do not determine the {'event rate' if self.n_classes is None else 'class shares'}"
 
     @property
     def notion(self) -> Notion:

@@ -53,18 +53,18 @@ def shares_of(argument: str, prior: object) -> Shares:
         For a share that is not above 0 and below 1, for one class, and for a sum other than 1.
     """
     if prior is None or isinstance(prior, (str, bytes)):
-        expected = "a share above 0 and below 1, or those of all classes"
+        expected = "one share above 0 and below 1, or the shares of all classes"
         raise InputError(argument, expected, repr(prior), "pass a number such as 0.02")
     names = tuple(map(str, prior)) if isinstance(prior, Mapping) else None
     given = as_values(argument, list(prior.values()) if isinstance(prior, Mapping) else prior)
     values = as_numbers(argument, given).astype(np.float64)
     if values.ndim > 1 or values.shape in ((0,), (1,)):
         remedy = "pass the share of every class, or for one event a number alone"
-        raise InputError(argument, "a share, or those of at least two classes", f"shape {values.shape}", remedy)
+        raise InputError(argument, "one share, or the shares of at least two classes", f"shape {values.shape}", remedy)
     shares = values.reshape(-1)
     good = (shares > 0) & (shares < 1)
     if not good.all():
-        remedy = "pass a share such as 0.02; at a share of 0 or 1 every score becomes 0 or 1, without a map"
+        remedy = "pass a share such as 0.02; a share of 0 or 1 needs no map, because every score becomes 0 or 1"
         raise InputError(argument, "a share above 0 and below 1", number(shares[~good][0]), remedy)
     total = float(shares.sum())
     if values.ndim and abs(total - 1) > _SUM:
@@ -279,7 +279,7 @@ def _rows(
     x = np.asarray(array, np.float64)
     shape = "(N,), a score for each row" if trained.of_event else f"(N, {len(trained.values)}), a column for each class"
     if x.ndim != (1 if trained.of_event else 2) or (x.ndim == 2 and x.shape[1] != len(trained.values)):
-        remedy = "pass the column of the event, such as probs[:, 1], or the share of each class of trained_prior"
+        remedy = "pass the column of the event, such as probs[:, 1], or one share for each class as trained_prior"
         raise InputError(argument, f"shape {shape}", f"shape {x.shape}", remedy)
     try:
         valid = as_predictions(array, np.zeros(len(x), int), weights=weights, weights_are=weights_are, logits=logits)
@@ -297,7 +297,7 @@ def _rows(
     x, w, whole = x[order], w[order], integer_weights(w)
     differ = np.append(True, np.any(np.diff(x.reshape(len(x), -1), axis=0) != 0, axis=1))
     if differ.sum() == 1:
-        remedy = "pass scores of all rows; equal scores say nothing about the event rate"
+        remedy = "pass rows with different scores, because equal scores contain no information"
         raise InputError(argument, "scores that differ", "equal scores", remedy)
     numbers, flag = None, ""
     if weights_are is None and whole and may_be_sampling(len(w), float(w.sum()), float(np.sum(w**2))):
@@ -338,12 +338,13 @@ def _reference(reference: Any, trained: Shares, *, logits: bool) -> ReadScores:
 def _estimated(trained: Shares, rows: ReadScores, reference: ReadScores | None, level: float) -> PriorShift:
     """Return the correction to the shares under which the scores are most likely."""
     if len(trained.values) > MOST_CLASSES:
-        got, remedy = f"{len(trained.values):,}", "pass prior, if the shares are known"
+        got, remedy = f"{len(trained.values):,}", "pass prior, if the class shares of the new rows are known"
         raise InputError("trained_prior", f"up to {MOST_CLASSES} classes", got, remedy)
     mixture = ClassMixture(rows.probs / trained.columns, rows.dealt)
     if not mixture.is_determined:
         remedy = "pass scores that differ" if trained.of_event else "merge classes with proportional probabilities"
-        remedy = f"{remedy}, or pass prior, if the shares are known"
+        what = "event rate of the new rows is" if trained.of_event else "class shares of the new rows are"
+        remedy = f"{remedy}, or pass prior, if the {what} known"
         raise InputError("probs", "scores that determine the shares", "scores that several shares explain", remedy)
     columns = [1] if trained.of_event else list(range(len(trained.values)))
     intervals = [mixture.interval(k, level) for k in counted("estimating shares", columns)]
@@ -383,16 +384,17 @@ def _estimated(trained: Shares, rows: ReadScores, reference: ReadScores | None, 
 def _flags(mixture: ClassMixture, estimate: PriorEstimate, new: Shares) -> Iterator[str]:
     """Yield the cautions: about shares that are estimated as 0 or 1, and about few clusters."""
     names = new.names or tuple(map(str, range(len(new.values))))
-    ends = (0, 1) if new.of_event else (0,)
-    empty = [name for name, value in zip(names, estimate.value, strict=False) if value in ends]
-    if empty and new.of_event:
+    empty = [name for name, value in zip(names, estimate.value, strict=False) if value == 0]
+    if new.of_event and estimate.value[0] in (0, 1):
         end = f"{estimate.value[0]:.0f}"
-        yield f"the estimate is {end}, the end of its range, so that the map is for the event rate {new.values[0]:.3g}"
+        yield f"the estimated event rate is {end}, the end of its range, so the map uses {new.values[0]:.3g} instead"
     elif empty:
-        listed, classes = ", ".join(empty[:10]), "1 class" if len(empty) == 1 else f"{len(empty)} classes"
-        yield f"the estimated share of {classes} is 0, and the map uses half a row in place of 0: {listed}"
+        listed = ", ".join(empty[:10])
+        has = "class has" if len(empty) == 1 else "classes have"
+        yield f"{len(empty)} {has} an estimated share of 0 ({listed}), so the map uses the share of half a row instead"
     if estimate.is_open:
-        yield "the scores do not determine the shares: every share from 0 to 1 is within an interval"
+        shares = "event rate" if new.of_event else "class shares"
+        yield f"the scores do not determine the {shares}, because a confidence interval ranges from 0 to 1"
     if mixture.rows.clusters is not None:
         cases = (mixture.rows.weights[:, np.newaxis] * mixture.shares * mixture.ratios)[:, mixture.shares > 0]
         sums = [np.bincount(mixture.rows.clusters, column) for column in cases.T]

@@ -271,7 +271,7 @@ def _matrix(rows: SoftmaxRows) -> Softmax:
 
 
 CLASS_IDENTITY: Final = Family("identity", "the unchanged scores", _identity, nearly_unchanged=True)
-CLASS_CLIPPED: Final = Family("clipped", "the unchanged scores, but for 0 and 1", _clipped, nearly_unchanged=True)
+CLASS_CLIPPED: Final = Family("clipped", "the scores, clipped away from 0 and 1", _clipped, nearly_unchanged=True)
 CLASS_TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
 VECTOR: Final = Family("vector", "vector scaling", _vector, ("svs",))
 MATRIX: Final = Family("matrix", "matrix scaling", _matrix, ("sms",))

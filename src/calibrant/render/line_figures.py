@@ -71,7 +71,10 @@ def murphy_figure(curve: MurphyCurve, *, rate: float = math.nan, label: str | No
     base = [] if math.isnan(rate) else base_scores(thresholds, rate)
     if base:
         marks.append(Polyline(thresholds, base, "other", "Base rate for every row"))
-        tip = lambda i: f"threshold {thresholds[i]:.2f}: {scores[i]:.4f}; base rate {base[i]:.4f}"  # noqa: E731
+
+        def tip(i: int) -> str:
+            return f"threshold {thresholds[i]:.2f}: score {scores[i]:.4f}; base rate for every row: score {base[i]:.4f}"
+
         marks.append(tips_along(thresholds, scores, tip))
     x, top = Axis("Threshold probability", 0.0, 1.0), _ABOVE * max(*scores, *base, 0.0) or 0.01
     return Figure("Murphy curve", x, Axis("Mean elementary score", 0.0, top), marks)

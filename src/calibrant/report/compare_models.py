@@ -327,7 +327,7 @@ def _check_of_rows(paired: object, both_outcomes: bool) -> None:
     """Reject what a comparison of rows does not take: ``paired``, and outcomes for all models next to their own."""
     if paired is not None:
         remedy = "leave paired out, because predictions are compared row by row"
-        expected = "None for predictions (True needs sketches with clusters, and False needs sketches)"
+        expected = "None for predictions (True is only for sketches with clusters, and False only for sketches)"
         raise InputError("paired", expected, repr(paired), remedy)
     if both_outcomes:
         remedy = "leave own_outcomes out, or pass a pair of each model: compare({'name': (probs, targets), ...})"

@@ -273,14 +273,15 @@ def _with_subgroups(
     columns: dict[str, str] = {}
     for column, sketches in subgroups.items():
         if not isinstance(whole, CalibrationSketch) or not isinstance(sketches, Mapping):
-            expected = "a mapping from each column to the sketches of its groups, next to a sketch"
-            remedy = "pass groups={'column': {'name': sketch, ...}}, or the rows instead of sums"
+            expected = "a sketch as probs, and a mapping from each column to the sketches of its groups"
+            remedy = "pass groups={'column': {'name': sketch, ...}}, or pass rows as probs"
             raise InputError("groups", expected, f"a {type(sketches).__name__} for {column!r}", remedy)
         total = CalibrationSketch.of_groups(sketches)
         makes = [(each.notion or "positive", each.grid, each.n_classes, each.n) for each in (whole, total)]
         if makes[0] != makes[1]:
-            expected = f"sketches of the same {whole.n:,} rows for each column"
-            raise InputError("groups", expected, f"others for {column!r} ({total.n:,} rows)", "pass all groups of it")
+            expected = f"for each column of groups, sketches of the same {whole.n:,} rows"
+            got = f"other sketches for {column!r} ({total.n:,} rows)"
+            raise InputError("groups", expected, got, "pass the sketches of all groups of this column")
         for name, sketch in total.groups.items():
             names.append(subgroup_name(column, name))
             columns[names[-1]] = str(column)
@@ -293,8 +294,8 @@ def _check_weights_are(weights_are: WeightsAre, data: EvaluatedData) -> None:
     """Reject what is said of the weights behind a table or a sketch, if its sums are of others."""
     check_choice("weights_are", weights_are, WEIGHTS_ARE)
     if weights_are == "sampling" and (data.counted is not None or data.choices.weights == "integer"):
-        expected = "'frequency' for sums of whole weights"
-        remedy = "make the sums with weights_are='sampling' (--weights-are sampling)"
+        expected = "'frequency' for a table or sketch with weights that are whole numbers"
+        remedy = "pass the rows, or make the sketch with weights_are='sampling' (--weights-are sampling)"
         raise InputError("weights_are", expected, "'sampling'", remedy)
 
 

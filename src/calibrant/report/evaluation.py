@@ -308,10 +308,11 @@ def _check_bands(bands: Bands, level: float | None, data: EvaluatedData) -> None
             "bands", "'pointwise' if every class is evaluated", repr(bands), "evaluate one class at a time"
         )
     if data.clusters is not None:
-        expected = "'pointwise' for rows in clusters: the simultaneous band needs independent rows"
+        expected = "'pointwise' for rows in clusters, because the simultaneous band needs independent rows"
         raise InputError("bands", expected, repr(bands), remedy)
     if not data.tables[0].whole:
-        expected = "'pointwise' for weights that are not whole numbers: the simultaneous band counts rows"
+        reason = "because the simultaneous band needs weights that count rows"
+        expected = f"'pointwise' for weights that are not whole numbers, {reason}"
         raise InputError("bands", expected, repr(bands), remedy)
 
 

@@ -38,7 +38,7 @@ FEW: Final = 3
 
 _NO_ORDER: Final = "no interval: the sampling variance of the measure cannot be estimated from these data"
 _UNDEFINED: Final = "not available: the measure has no value for this model"
-_INFINITE: Final = "no interval: by rule and not by a test, a model with an infinite measure ranks last"
+_INFINITE: Final = "no interval: a model with an infinite measure ranks last by rule, not by a test"
 _ALONE: Final = "the measure is infinite for all other models"
 _UNTESTED: Final = "not tested, because the models have results without probabilities"
 _ONE_ROW: Final = "the variance cannot be estimated from one row"

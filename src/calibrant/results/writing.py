@@ -23,7 +23,7 @@ _YOUNG: Final = 60.0  # seconds in which a writer has certainly locked its part
 _NAMES: Final = {"stdin": 0, "stdout": 1, "stderr": 2}  # in /dev
 _MOST_LINKS: Final = 40  # which one path leads through, as in Linux
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-_NOT_WRITTEN: Final = "it is neither a file, a pipe nor a device of characters"
+_NOT_WRITTEN: Final = "it is neither a file, a pipe nor a character device"
 
 
 def replace_file(path: str, data: bytes) -> None:
@@ -72,7 +72,7 @@ def _explaining(path: str) -> Iterator[None]:
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file; the old content stays until the new one is complete on the disk.
 
-    Only a file is replaced. A pipe, a device of characters or a descriptor such as ``/dev/stdout`` is written to.
+    Only a file is replaced. A pipe, a character device or a descriptor such as ``/dev/stdout`` is written to.
 
     Raises
     ------

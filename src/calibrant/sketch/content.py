@@ -180,14 +180,14 @@ def content_of(stored: Any, read: Callable[[dict[str, str]], Columns], argument:
     require(isinstance(stored, dict), "a header that is not a JSON object")
     SKETCH.check_version(stored["calibrant.sketch"], argument)
     clustered = "clusters" in stored
-    require(stored["calibrant.sketch"] == SKETCH.versions[clustered], "clusters that do not match the version")
+    require_version(stored["calibrant.sketch"], SKETCH.versions, clustered=clustered)
     make = _config(stored, argument)
     groups, kinds, parts = listed(stored["groups"], str), listed(stored["kinds"], bool), listed(stored["totals"], dict)
     rows = [[integer(n, 0, MOST_ROWS) for n in curves] for curves in listed(stored["rows"], list)]
     clusters = [listed(curves, dict) for curves in listed(stored.get("clusters", []), list)]
     _check_size(make, kinds, argument, clustered=clustered)
     fits = len(rows) == len(kinds) == len(parts) == (0 if make.layout is None else 1 + len(groups))
-    require(fits and {*map(len, rows)} <= {make.n_curves}, "sums of other parts than those of the settings")
+    require(fits and {*map(len, rows)} <= {make.n_curves}, "a wrong number of sums for the groups and classes")
     require(len({*groups}) == len(groups) and (parts or not groups), "group names that are not distinct")
     require(stored["weighted"] is any(kinds), "weights that do not match the sums")
     if clustered:
@@ -203,6 +203,12 @@ def content_of(stored: Any, read: Callable[[dict[str, str]], Columns], argument:
         curves = _curves(make, rows[part], held, weighted=kinds[part])
         found.append(SketchSums(own, curves, _buckets(part, clusters[part], columns, argument) if clustered else None))
     return Content(make, groups, found)
+
+
+def require_version(version: int, versions: tuple[int, ...], *, clustered: bool) -> None:
+    """Reject clusters in the first of these versions, which has none, and no clusters in the other."""
+    fault = "clusters in a format version without clusters" if clustered else "no clusters in a version that has them"
+    require(version == versions[clustered], fault)
 
 
 def _match(make: SketchConfig, rows: list[list[int]], clusters: list[list[Any]]) -> bool:
@@ -237,7 +243,7 @@ def _config(stored: dict[str, Any], argument: str) -> SketchConfig:
     require(type(make.classwise) is bool and make.layout in _ALLOWED, "settings of wrong types")
     require(make.notion in _ALLOWED[make.layout], "a notion that predictions of this type do not have")
     if make.layout in (None, "binary"):
-        require(make.n_classes is None, "a number of classes of one event")
+        require(make.n_classes is None, "a number of classes, but no predictions of several classes")
     else:
         integer(make.n_classes, 2, 2 if (make.layout, make.notion) == ("multiclass", "positive") else MOST_ROWS)
     named = names is None or make.layout is None or len(names) == len({*names}) == (make.n_classes or 2)
@@ -277,7 +283,7 @@ def _totals(stored: dict[str, Any], rows: list[int], make: SketchConfig) -> Tota
     require(_are_weights(totals.weight, totals.square_weight, n), f"a total weight of {totals.weight:g}")
     rounded = 1 + _rounding(n * len(rows))
     fits = totals.weight <= entries * rounded and entries <= len(rows) * totals.weight * rounded
-    require(fits, f"{entries:g} evaluated entries for a total weight of {totals.weight:g}")
+    require(fits, f"a weight of {entries:g} in the means, but a total weight of {totals.weight:g}")
     scores = {name: getattr(totals, name) / entries for name in SCORES}
     require(min(scores.values()) >= -_ROUNDED, "sums of scores below 0")
     return totals

@@ -31,6 +31,7 @@ from calibrant.sketch.content import (
     columns_of_cells,
     content_of,
     head_of,
+    require_version,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def from_bytes(data: Any) -> Content:
     with SKETCH.restoring("data"):
         members = _Members(data)
         head = parsed(members.read(f"sketch-{version}.json"))
-        require(CONTAINER_VERSIONS["clusters" in head] == version, "clusters that do not match the version")
+        require_version(version, CONTAINER_VERSIONS, clustered="clusters" in head)
         return content_of(head, members.columns, "data")
 
 

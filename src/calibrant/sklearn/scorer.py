@@ -103,7 +103,7 @@ class Scorer:
         """
         weights = {} if sample_weight is None else {"weights": sample_weight}
         if weights and not takes(self.metric, "weights"):
-            remedy = "give the metric a keyword argument 'weights', or score without sample_weight"
+            remedy = "use a metric that takes a keyword argument 'weights', or score without sample_weight"
             raise InputError("sample_weight", f"no weights for {name_of(self.metric)}", "weights", remedy)
         with in_terms(*OF_ESTIMATOR):
             rows = of_estimator(estimator, X, y, self.pos_label, self._notion)

@@ -436,8 +436,8 @@ def _rule_of(threshold: Any, classes: NDArray[Any], *, named: bool) -> Callable[
         remedy = "certify a threshold from estimator.predict_proba(X)"
         if isinstance(threshold, Threshold) and threshold.value is not None:
             remedy += "; if its scores are confidences of predicted classes, pass threshold.value"
-        expected = f"a threshold of the predicted class for {n_classes} classes"
-        raise InputError("threshold", expected, "a threshold of one event", remedy)
+        expected = f"a threshold for the confidence of the predicted class, because there are {n_classes} classes"
+        raise InputError("threshold", expected, "a threshold for the probability of one event", remedy)
     if isinstance(threshold, TwoSidedThreshold):
         values = [threshold.yes.value, threshold.no.value]
         return partial(_by_event, np.array(values, np.float64))
@@ -485,7 +485,7 @@ def _names_in(threshold: Threshold, classes: NDArray[Any], *, named: bool) -> li
     if len(known) == 1:
         return known[0]
     if known:
-        expected = f"names of predicted classes that are not indices of the classes {listed(names)}"
+        expected = f"predicted classes that cannot be both names and indices of the classes {listed(names)}"
         remedy = "leave threshold out, and call fit on held-out rows with per_class=True"
     else:
         expected = f"predicted classes among {listed(names)}"
@@ -512,7 +512,7 @@ def _with_abstain(classes: NDArray[Any], abstain: Any) -> NDArray[Any]:
     label = abstain
     if abstain is None:
         if kind == "b":
-            remedy = "pass abstain=-1, and do not use predictions as conditions, because -1 is true"
+            remedy = "pass abstain=-1, and do not test predictions with if, because -1 counts as true"
             raise InputError("abstain", "a label, because the classes are booleans", "None", remedy)
         label = "abstain" if text else -1
     elif not isinstance(abstain, str if text else numbers.Real):

@@ -48,7 +48,7 @@ def check_draws(n_resamples: object, least: int = 1) -> None:
     """Reject a number of resamples that is not an integer from ``least``, which is 0 if closed forms will do."""
     integer = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
     if not integer or not least <= n_resamples <= _MOST:  # type: ignore[operator]
-        remedy = "pass 1000" + ("" if least else ", or 0 for what needs no resampling")
+        remedy = "pass 1000" + ("" if least else ", or 0 to use only closed forms, without resampling")
         raise InputError("n_resamples", f"an integer from {least} to {_MOST:,}", repr(n_resamples), remedy)
 
 

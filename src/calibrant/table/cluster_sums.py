@@ -339,15 +339,15 @@ def _settings(sums: BucketSums) -> tuple[object, ...]:
 def _check_alike(one: BucketSums, other: BucketSums) -> None:
     """Reject sums that do not add up."""
     if one.hash_name != other.hash_name:
-        remedy = "make both sums from the same labels in the same way, because the hashes of equal labels differ"
+        remedy = "make both sketches with one version of calibrant, because versions may hash a label differently"
         raise InputError("clusters", f"labels hashed with {one.hash_name}", other.hash_name, remedy)
     if one.kind != other.kind:
-        remedy = "convert the labels to one type before you make the two sums"
+        remedy = "convert all cluster labels to one type before you add rows to a sketch"
         raise InputError("clusters", f"labels that are {_KINDS[one.kind]}", _KINDS[other.kind], remedy)
     if one.cells != other.cells:
-        sizes = [f"{x.cells.n_buckets} buckets of clusters and {x.cells.n_cells} grid cells" for x in (one, other)]
-        expected, got = f"sums of predictions with the same notion ({sizes[0]})", f"sums with {sizes[1]}"
-        raise InputError("clusters", expected, got, "make both sums from predictions with the same notion")
+        sizes = [f"{x.cells.n_buckets} sets of clusters and {x.cells.n_cells} score ranges" for x in (one, other)]
+        expected, got = f"cluster sums of the same notion ({sizes[0]})", f"cluster sums with {sizes[1]}"
+        raise InputError("clusters", expected, got, "make both sketches with the same notion")
     if one.scored != other.scored:
         remedy = "pass row_scores for both sums or for neither"
         raise InputError(
@@ -401,9 +401,9 @@ _PLACES: Final = ("bucket", "cell")
 _SUMS: Final = ("weight", "positives", "gaps")
 _ROUNDING: Final = 1e-9  # of a sum, relative to the weight
 _FLOAT32: Final = 1e-6  # the same, and scores of float32 are counted by edges rounded to float32
-_VALID: Final = "valid sums over buckets of clusters"
-_DAMAGED: Final = "read the sums again, or make new sums"
-_OTHER: Final = "read the sums with the version of calibrant that wrote them, or a newer version"
+_VALID: Final = "a sketch with valid cluster sums"
+_DAMAGED: Final = "read the sketch again, or make a new sketch"
+_OTHER: Final = "read the sketch with the version of calibrant that wrote it, or a newer version"
 
 
 #: The columns of stored sums.
@@ -647,6 +647,5 @@ def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
 def check_notion(notion: Notion) -> None:
     """Reject a notion of many events where sums of one event are kept."""
     if notion in PER_CLASS:
-        remedy = "evaluate the column of one class at a time, or the top label with its classes"
-        expected = "the notion 'positive' or 'top-label' together with clusters"
-        raise InputError("clusters", expected, repr(notion), remedy)
+        remedy = "evaluate one class at a time, or pass notion='top-label' (in a sketch, also with classwise=True)"
+        raise InputError("clusters", "a notion that has a single event", repr(notion), remedy)

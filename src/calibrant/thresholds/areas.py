@@ -53,7 +53,8 @@ def area_under_risk_coverage(
 
     E_k is the number of errors among the k rows with the highest scores. AURC is the mean risk over all coverages.
     AUGRC is the mean share of rows that are acted on and wrong; it gives the errors at the highest scores less weight.
-    The excess AURC is AURC less that of the best order, in which every error has a lower score than every right row.
+    The excess AURC is AURC less that of the best order, in which every wrong prediction has a lower score than every
+    correct one.
     All are in [0, 1], and lower is better.
 
     Parameters
@@ -77,8 +78,8 @@ def area_under_risk_coverage(
     -------
     Estimate
         The area with its interval, normal on the scale of logarithms, from the influence of each row. With fewer than
-        15 errors or fewer than 15 right rows, ``details["flag"]`` warns that intervals may be too short. There is no
-        interval if all rows are right or all are wrong.
+        15 errors or fewer than 15 correct predictions, ``details["flag"]`` warns that intervals may be too short. There
+        is no interval if all predictions are correct or all are wrong.
 
     Raises
     ------
@@ -192,7 +193,7 @@ def areas(ranked: Ranked, level: float, n: int) -> dict[str, Estimate]:
     augrc = float(np.sum(weights * joint)) / total**2
     rate = errors / total
     if not 0 < rate < 1:
-        method = f"no interval: all rows are {'wrong' if rate else 'right'}"
+        method = f"no interval: all predictions are {'wrong' if rate else 'correct'}"
         values = {"aurc": aurc, "augrc": augrc, "excess": aurc - best}
         return {kind: Estimate(value, method=method, n=n) for kind, value in values.items()}
     # A row moves the risk at its own place and at every later one.
@@ -203,7 +204,8 @@ def areas(ranked: Ranked, level: float, n: int) -> dict[str, Estimate]:
     of_right.append(of_right[0] + slope * rate)
     of_wrong.append(of_wrong[0] - slope * (1 - rate))
     rarer = min(errors, total - errors)
-    flag = "" if rarer >= MINORITY else f"{rarer:.4g} {'errors' if rate < 0.5 else 'right rows'}, fewer than {MINORITY}"
+    what = "errors" if rate < 0.5 else "correct predictions"
+    flag = "" if rarer >= MINORITY else f"{rarer:.4g} {what}, fewer than {MINORITY}"
     found = {}
     excess = aurc - best if aurc - best > _ROUNDING * aurc else 0.0
     for kind, value, right, wrong_ in zip(get_args(Area), (aurc, augrc, excess), of_right, of_wrong, strict=True):
@@ -215,7 +217,7 @@ def areas(ranked: Ranked, level: float, n: int) -> dict[str, Estimate]:
 def _estimate(value: float, variance: Variance, level: float, n: int, flag: str) -> Estimate:
     details = {"flag": flag} if flag else {}
     if value <= 0:
-        return Estimate(0.0, method="no interval: every error has a lower score than every right row", n=n)
+        return Estimate(0.0, method="no interval: every wrong prediction has a lower score than every correct one", n=n)
     relative = variance._replace(value=variance.value / value**2)
     low, high, method = linked_interval(value, relative, level, "log")
     return Estimate(value, low, min(high, 1.0), level=level, method=method, n=n, details=details)
@@ -252,7 +254,7 @@ def _series(x: Float64s) -> Float64s:
 
 
 def _best(total: float, errors: float) -> float:
-    """Return the area under the curve if every error had a lower score than every right row."""
+    """Return the area under the curve if every wrong prediction had a lower score than every correct one."""
     if errors == 0:
         return 0.0
     right = total - errors

@@ -72,7 +72,7 @@ def as_costs(error: float | None, referral: float | None) -> tuple[float, float]
 
 
 def bound_of(judged: Judged, largest_cluster: object, max_weight: object, weights: ArrayLike | None) -> Bound:
-    """Return what bounds the weight of a cluster: as declared, or the largest of these rows.
+    """Return what bounds the weight of a cluster: as declared, or the largest value in these rows.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def _check_method(ranked: Ranked, asked: ThresholdOptions) -> None:
         remedy = "pass the rows, because a sketch pools the clusters, or leave method out"
     else:
         expected, got = "clusters with 'betting'", "independent rows"
-        remedy = "pass clusters (--cluster), or leave method out, which is exact for independent rows"
+        remedy = "pass clusters (--cluster), or leave method out, because the default is exact for independent rows"
     raise InputError("method", expected, got, remedy)
 
 
@@ -157,8 +157,8 @@ def _check_outcomes(ranked: Ranked) -> None:
     """Reject outcomes that are a function of the score."""
     score = separating(ranked)
     if score is not None:
-        remedy = "pass the true outcomes, not predictions; scores that separate them need no certified threshold"
-        got = f"outcomes that the score {score:.6g} separates without an error"
+        remedy = "pass the true outcomes, not predictions; if they are true, the scores need no certified threshold"
+        got = f"outcomes that the threshold {score:.6g} separates perfectly"
         raise InputError("targets", "true outcomes", got, remedy)
 
 

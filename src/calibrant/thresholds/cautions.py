@@ -64,8 +64,8 @@ def _of_clusters(parts: ClusterParts) -> Iterator[str]:
     terms = moved * (errors - sizes * (errors.sum() / sizes.sum()))
     if unequal and np.sum(terms) > _CLEARLY * math.sqrt(np.sum(terms**2)):
         yield (
-            "large clusters have more errors, so the promised error rate may be exceeded in clusters that are "
-            "larger than these"
+            "large clusters have higher error rates, so clusters that are larger than all clusters in these rows may "
+            "exceed the promised error rate"
         )
 
 
@@ -84,11 +84,11 @@ def _of_weights(judged: Judged) -> str:
     if judged.table.whole and _are_counts(events.scores.astype(np.float64), right):
         return ""
     means = " and ".join(f"{np.mean(part):.3g}" for part in parts)
-    wrong = f"the weights differ between wrong and right rows (means {means})"
+    wrong = f"the weights of wrong and correct decisions differ (means {means})"
     if not judged.table.whole:
-        return f"{wrong}, so the promise does not hold: leave method out, or pass rows and not a sketch"
-    told = 'pass weights_are="sampling" (--weights-are sampling)'
-    return f'{wrong}, so the promise does not hold for sampling weights: {told}; for counts of rows, pass "frequency"'
+        return f"{wrong}, so the error rate is not guaranteed: leave method out, or pass rows instead of a sketch"
+    told = 'for them, pass weights_are="sampling" (--weights-are sampling); for counts of rows, pass "frequency"'
+    return f"{wrong}, so the error rate is not guaranteed for sampling weights; {told}"
 
 
 def _differ(fewer: Float64s, more: Float64s) -> bool:

@@ -301,7 +301,7 @@ def _judged(
         return Judged(*evaluated_data.check_table(probs, None)), {}
     data = evaluated_data.of_arguments(probs, targets, **how)
     if data.notion in PER_CLASS:
-        remedy = "leave notion out for the predicted class, or pass the probability of one class or label"
+        remedy = "leave notion out to evaluate the predicted class, or pass the probability of one class or label"
         raise InputError("notion", "'positive' or 'top-label'", repr(data.notion), remedy)
     return Judged.of(data), data.groups
 
@@ -445,12 +445,16 @@ def _why_none(ranked: Ranked, asked: ThresholdOptions, max_risk: float, worth: f
     promise = f"at most {percent(max_risk)} with {percent(asked.confidence)} confidence"
     why, needed = f"no threshold is certified to have an error rate of {promise}", rows_of_first(asked, max_risk, alpha)
     if not bets and worth < needed:
-        return f"{why}: in clusters, the rows are worth {int(worth):,} independent rows, fewer than {needed:,}"
+        return f"{why}: the rows in clusters are worth {int(worth):,} independent rows, and {needed:,} are needed"
     if bets and ranked.bettors is not None:
         sizes = ranked.bettors.sums(ranked.bettors.weights) / asked.bound.largest
         if not enough(sizes, max_risk, alpha):
-            bound = "cluster" if asked.bound.rows is not None else "weight"
-            return f"{why}: these rows are too few for the largest possible {bound}, even if no decision is wrong"
+            rows, weight, limits = asked.bound.rows, asked.bound.weight, []
+            if rows is not None:
+                limits.append(f"clusters of up to {rows:,.6g} rows")
+            if weight is not None:
+                limits.append(f"weights of up to {weight / asked.bound.unit:,.6g}")
+            return f"{why}: with {' and '.join(limits)}, these rows are too few, even if no decision is wrong"
     return why
 
 

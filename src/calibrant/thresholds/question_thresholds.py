@@ -137,7 +137,7 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         for name, question in self.log.items():
             if question.differing:
                 got = f"other confidences in {question.differing:,} answers to {quoted(name)}"
-                remedy = "certify log.stated() (--stated), because readers compare gates with what is stated"
+                remedy = "certify log.stated() (--stated), because programs compare gates with stated confidences"
                 raise InputError(
                     "log", "stated confidences equal to the largest probability of each answer", got, remedy
                 )
@@ -345,7 +345,8 @@ def _result(sides: tuple[Threshold, ...], confidence: float, judged: Judged) -> 
     score = separating(judged.ranked())
     if score is not None:
         flag = (
-            f"the score {score:.6g} separates the outcomes without an error; check that the labels are not the answers"
+            f"the threshold {score:.6g} separates the outcomes perfectly; "
+            "check that the labels are not the answers of the model"
         )
         sides = tuple(replace(side, flag="; ".join(filter(None, (side.flag, flag)))) for side in sides)
     return sides[0] if len(sides) == 1 else TwoSidedThreshold(yes=sides[0], no=sides[1], confidence=confidence)

@@ -123,7 +123,7 @@ class ThresholdResult(Shown, ABC):
         return [sentence.text for sentence in verdict_of(self, NO_SOURCE)]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.verdict()[0]} Print the threshold to see everything.>"
+        return f"<{type(self).__name__}: {self.verdict()[0]} Print this object to see everything.>"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -55,7 +55,7 @@ _FAST: Final = (torch.float32, torch.float64)
 _DECLARE: Final = "pass logits=True or logits=False to the metric"
 _CONFIDENCES: Final = (
     'For confidences of predictions, use CalibrationError("binary")(confidence, correct). With validate_args=False, '
-    "other rows are evaluated without a check"
+    "rows with other sums are evaluated without a check"
 )
 
 #: What a device counts: the fault, what was expected, what came with a place for the plural, the remedy.
@@ -374,7 +374,7 @@ class ProbabilityMetric(SharingMetric):
             remedy = 'pass a column for every class; for one event, use CalibrationError("binary")'
             raise InputError("preds", "shape (N, C) or (N, C, ...)", f"{shape}", remedy)
         if self.layout == "multilabel" and len(shape) > 2:
-            remedy = "move the labels to the last axis and reshape to (N, C)"
+            remedy = "move the axis of the labels to the end and reshape to (N, C)"
             raise InputError("preds", "shape (N, C) for multilabel", f"{shape}", remedy)
         self._check_width(shape[1])
         shapes = [shape] if self.layout == "multilabel" or shape[1] < 2 else [(shape[0], *shape[2:]), shape]
@@ -394,7 +394,7 @@ class ProbabilityMetric(SharingMetric):
             return values
         sure = (preds == 0) | (preds == 1)
         if preds.device.type == "cpu" and self.ignore_index is None and not bool(sure.all()):
-            expected = "probabilities, where only 0 and 1 are whole numbers"
+            expected = "0 or 1, the only probabilities that are whole numbers"
             remedy = "pass probabilities; if the values are logits, pass logits=True to the metric"
             raise InputError("preds", expected, f"{preds[~sure][0].item()}", remedy)
         return torch.where(sure, values, torch.nan)
@@ -447,7 +447,9 @@ class ProbabilityMetric(SharingMetric):
     def _explained(self, error: InputError) -> InputError:
         translated = translate(error, _NAMES, _TERMS_OF_LABELS if self.of_labels else _TERMS)
         if self.logits is None and any(self._history().scales()) and error.facts.mistake in MAY_BE_LOGITS:
-            remedy = f"the first batch looked like probabilities; if all values are logits, {_DECLARE}"
+            remedy = (
+                "the first batch looked like probabilities; if all values are logits, pass logits=True to the metric"
+            )
             return translated.reworded(translated.argument, remedy)
         return translated
 

@@ -142,8 +142,8 @@ class RecalibrationLayer(torch.nn.Module):
         """Return the recalibrated probabilities of scores of any shape, or of rows of classes (..., C)."""
         made = self.made
         if not made.fitted:
-            remedy = "load the state of a layer with a map, or make the layer with RecalibrationLayer(fix.map)"
-            raise InputError("fitted", "a layer with a map", "a layer without", remedy)
+            remedy = "load the state of a layer that has a map, or make the layer with RecalibrationLayer(fix.map)"
+            raise InputError("fitted", "a layer with a map", "a layer without a map", remedy)
         if self.labels is not None:
             return torch.stack([layer(x[..., k].contiguous()) for k, layer in enumerate(self.labels)], -1)
         wide = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
@@ -191,7 +191,7 @@ class RecalibrationLayer(torch.nn.Module):
         """Return what is wrong with a state for this layer."""
         made, remedy = self.made, "load it into RecalibrationLayer()"
         if not stored.fitted:
-            return "expected a state with a map, got one of a layer without; save the model with its map"
+            return "expected a state with a map, got a state without a map; save the model with its map"
         if made.fitted and made.logits != stored.logits:
             got = f"logits={stored.logits}"
             return f"expected a state with logits={made.logits}, as in this layer, got {got}; {remedy}"
