@@ -572,7 +572,7 @@ def test_clusters_belong_to_rows(name):
         run(name, sketch, clusters=list(EQUAL))
     with pytest.raises(
         InputError,
-        match="clusters: expected the notion 'positive' or 'top-label' together with clusters, got 'classwise'",
+        match="clusters: expected a notion that has a single event, got 'classwise'",
     ):
         run(name, np.stack([1 - P, P], axis=1), Y, notion="classwise", clusters=list(EQUAL))
 

@@ -610,7 +610,7 @@ def test_errors_about_what_is_asked_for():
     with bad(match="got 95; pass a share such as 0.95, not percent"):
         evaluate(p, y, level=95)
     for n_resamples in (-1, 1.5, "100", None, True, 10**8):
-        with bad(match="n_resamples: expected an integer from 0 to 10,000,000, got .*; pass 1000, or 0 for"):
+        with bad(match="n_resamples: expected an integer from 0 to 10,000,000, got .*; pass 1000, or 0 to use"):
             evaluate(p, y, n_resamples=n_resamples)
     for rng in (-1, 1.5, "seed", None, True, np.random.RandomState(0)):
         with bad(match=r"rng: expected a non-negative integer or a numpy.random.Generator, got .*; pass a seed"):
