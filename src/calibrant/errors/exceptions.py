@@ -46,7 +46,8 @@ class InputError(CalibrantError):
     facts : Facts
         The facts of the failure: the value, its place, the mistake that probably caused it.
     row, column : int or None
-        Position of the first invalid value, counted from 0, if there is one. A place in ``facts`` takes precedence.
+        Position of the first invalid value, counted from 0, if there is one. If ``facts`` has a place, its row and
+        column are used instead.
     """
 
     __module__ = _HOME

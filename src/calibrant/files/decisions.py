@@ -84,10 +84,10 @@ def read_decisions(
         For a file that cannot be read, and for the rows of a file as below.
     calibrant.errors.InputError
         For an answer without probabilities; for probabilities outside [0, 1] or whose sum differs from 1 by more than
-        0.001; for a label that is not an option; for a text as the label of a predicate without ``yes``; for two
-        answers to one question in a row; for two rows with one id; for answers in different forms, such as lists and
-        columns; and for a log without labels. Also if more than half of the questions with answers have no labels, or
-        more than half of those with labels have no answers.
+        0.001; for a label that is not an option; for a text as the label of a predicate without ``yes``; for a row with
+        two answers to the same question; for two rows with the same id; for answers in different forms, such as lists
+        and columns; and for a log without labels. Also if more than half of the questions with answers have no labels,
+        or more than half of those with labels have no answers.
 
     Notes
     -----

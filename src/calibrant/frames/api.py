@@ -86,9 +86,9 @@ def sketch(
 ) -> CalibrationSketch | dict[str, CalibrationSketch]:
     r"""Return the sketch of the predictions in a DataFrame, a table or a query.
 
-    The engine of the frame does the counting, in one query. It returns a row for each occupied cell, for any number of
-    rows. The sketch equals that of `CalibrationSketch.update` on the same numbers: the same cells and counts, and sums
-    that agree to a relative 1e-12.
+    The engine of the frame does the counting, in one query. It returns one row for each occupied cell, however many
+    rows the frame has. The sketch equals that of `CalibrationSketch.update` on the same numbers: the same cells and
+    counts, and sums that agree to a relative 1e-12.
 
     Parameters
     ----------

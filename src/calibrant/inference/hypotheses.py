@@ -92,8 +92,8 @@ def spiegelhalter_test(
         one row, the numbers are those without clusters.
 
         An event with score 0, or a non-event with score 1, refutes calibration whatever Z is: the p-value is then 0.
-        Nearly impossible outcomes count too: if the data contain an outcome at most that unlikely with a probability
-        below 1e-6, this probability is the p-value, unless that of Z is smaller. ``details`` hold
+        Nearly impossible outcomes count too. If the probability that any row has an outcome as unlikely as the least
+        likely one in the data is at most 1e-6, it is the p-value, unless that of Z is smaller. ``details`` hold
         ``impossible_outcomes``, their number, and ``p_value_of_statistic``, that of Z alone.
 
         Scores of 0, 1/2 and 1 add nothing to the variance. If all scores are such, the variance is 0. Then Z is 0 with
@@ -292,10 +292,10 @@ def cox_test(
     TestResult
         ``details`` hold ``intercept``, ``slope``, ``in_the_large``, ``degrees_of_freedom``, ``clipped`` (how many
         predictions eps moved) and ``separated``: whether a threshold on the score separates the outcomes. If all scores
-        are equal, there is 1 degree of freedom and the slope is NaN. With clusters, T leaves out a combination of a and
-        b in which the outcomes of every cluster agree with the scores, and loses 1 degree of freedom. If the outcomes
-        are separated, the likelihood has no maximum: T is its limit, the slope is -inf or inf and the intercept NaN. If
-        all outcomes are equal, both are NaN.
+        are equal, there is 1 degree of freedom and the slope is NaN. With clusters, outcomes and scores may agree
+        exactly in every cluster for one combination of a and b. T then leaves this combination out and loses 1 degree
+        of freedom. If the outcomes are separated, the likelihood has no maximum: T is its limit, the slope is -inf or
+        inf and the intercept NaN. If all outcomes are equal, both are NaN.
 
     Raises
     ------

@@ -83,8 +83,8 @@ def consistency(
 
     Notes
     -----
-    Valid for any statistic. With clusters, the simulated sums of each bin are nearly normal, so a bin should hold
-    several clusters. Cost: B calls of the statistic, on tables of 4,396 rows at most.
+    Valid for any statistic. With clusters, the sums of each bin are simulated as nearly normal, which is accurate only
+    if the bin has several clusters. Cost: B calls of the statistic, on tables of 4,396 rows at most.
 
     References
     ----------
@@ -150,9 +150,10 @@ def bootstrap(
     table, statistic, targets, notion, weights, ignore_index, logits, level, n_resamples, rng
         As in `consistency`.
     clusters : array, (N,), optional
-        As in `consistency`. Whole clusters are then drawn, with replacement: if there are more than 256, the 256
-        buckets that hold them. The drawn tables are pooled into at most 428 rows. The values of the simulated data sets
-        are shifted by the amount that this pooling changes the value of the data.
+        As in `consistency`. Whole clusters are then drawn with replacement. More than 256 clusters are first pooled
+        into 256 buckets, and whole buckets are drawn. The rows of each drawn table are pooled into at most 428. To
+        correct for this, the value of the data without pooling minus that with pooling is added to the value of each
+        simulated data set.
 
     Returns
     -------

@@ -86,7 +86,7 @@ class CommonQuestions:
     lone_rows : mapping
         How many rows of each log have ids that not all logs have.
     lone_questions : mapping
-        For each question that is not compared, the models with labelled answers to it. These are all models if their
+        For each question that is not compared, the models with labelled answers to it. If all models are listed, their
         answers have no row in common.
     """
 

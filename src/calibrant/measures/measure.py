@@ -200,14 +200,15 @@ class Measure:
     bound : callable or Unavailable
         The certified error of the value on a sketch.
     influence : callable, optional
-        For a measure that is smooth in the data: a function from an `Event` to an array, (2, K), of what one unit of
-        weight with outcome 0, and with outcome 1, adds to the measure in each row of ``event.table``. The measure then
-        has an interval, that of the sum of the influences, symmetric on ``link``; with rows in clusters too.
+        For a measure that is smooth in the data: a function from an `Event` to an array, (2, K). For each of the K rows
+        of ``event.table``, the array holds what one unit of weight adds to the measure, first with outcome 0, then with
+        outcome 1. The measure then has an interval, that of the sum of the influences, symmetric on ``link``; with rows
+        in clusters too.
     interval : callable or Unavailable, optional
         The confidence interval, from an `Inference`, if it is not that of ``influence``.
     implied : callable, optional
-        For an error that is never below certain other measures: a function from an `Inference` to the upper end that
-        the intervals of those imply. The measure's own upper end is raised to it.
+        For an error that is at least as large as certain other measures: a function from an `Inference` to the upper
+        end that their intervals imply. The measure's own upper end is raised to it.
     caution : callable
         A function from an `Event` to a mapping of details, whose "flag" says why the interval of the measure may be too
         short.

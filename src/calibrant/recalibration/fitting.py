@@ -152,9 +152,9 @@ def recalibrate(
     Returns
     -------
     Recalibration, LabelRecalibrations, or QuestionRecalibrations for a DecisionLog
-        The map, its gain, and the measures before and after; of several labels or questions, these for each. The
-        confidence interval of a calibration error after recalibration ends at the mean of its noise floor or above,
-        because differences out of fold cancel in part.
+        The map, its gain, and the measures before and after; of several labels or questions, these for each. After
+        recalibration, the upper end of the confidence interval of a calibration error is at least the mean of its noise
+        floor, because the differences between prediction and outcome partly cancel across folds.
 
     Raises
     ------
@@ -169,16 +169,17 @@ def recalibrate(
     -----
     Logits are fitted as logits, and probabilities by their log-odds. Only scores of 0 and 1 are moved, whose log-odds
     are infinite: those of N rows by L = 1 / (2 N + 2), at most half the distance of the nearest other score. Zeros of
-    classes are moved up to L in the same way. A map stores these ends as ``smallest`` and ``largest``, and moves scores
-    beyond them to the nearer end. If they are 0 and 1, it moves only scores of 0 and 1, to the nearest floating-point
-    numbers. Small probabilities of classes are moved up to 1e-10 or to 1.5e-7, whichever is better, if this lowers the
-    mean log loss of a fitted temperature by more than two standard errors; logits are not moved. A sketch has one cell
-    for all scores up to 1.5e-7, and one for those near 1, so that its maps have these limits. If a probability of 0 or
-    1 was wrong, the log loss is infinite, and the gain is relative to the log loss of clipped probabilities. If the map
-    is ``identity`` or ``clipped``, or if it gives an observed outcome the probability 0, the gain is that in the Brier
-    score. More than 4,396 distinct scores are dealt and evaluated in the cells of the standard grid. Rows of equal
-    score are interchangeable, so the order of the rows plays no part. Cost: two reports, and about 0.2 s for the map of
-    one event and its proof, from a sketch or from 2,000,000 scores. Classes need memory for some copies of their rows.
+    classes are moved up to L in the same way. A map stores the limits of its scores as ``smallest`` and ``largest``,
+    and moves scores beyond a limit to this limit. If the limits are 0 and 1, it moves only scores of 0 and 1, to the
+    nearest floating-point numbers. Small probabilities of classes are moved up to 1e-10 or to 1.5e-7, whichever is
+    better, if this lowers the mean log loss of a fitted temperature by more than two standard errors; logits are not
+    moved. A sketch has one cell for all scores up to 1.5e-7, and one for those near 1, so that its maps have these
+    limits. If a probability of 0 or 1 was wrong, the log loss is infinite, and the gain is relative to the log loss of
+    clipped probabilities. If the map is ``identity`` or ``clipped``, or if it gives an observed outcome the probability
+    0, the gain is that in the Brier score. More than 4,396 distinct scores are dealt and evaluated in the cells of the
+    standard grid. Rows of equal score are interchangeable, so the order of the rows plays no part. Cost: two reports,
+    and about 0.2 s for the map of one event and its proof, from a sketch or from 2,000,000 scores. Classes need memory
+    for some copies of their rows.
 
     References
     ----------

@@ -71,8 +71,8 @@ class PriorCheck:
     ----------
     kind : {"reference", "end"}
         "reference": the new scores are compared with the mixture that reference scores of the training population and
-        the estimated shares imply. "end", without reference scores: an estimated share is 0 or 1, and the check is
-        whether even this share does not explain the scores.
+        the estimated shares imply. "end", without reference scores: an estimated share is 0 or 1, and the check tests
+        whether the scores are compatible with this share.
     statistic : float
         The statistic of the check: chi-square; for the kind "end", the deviation in standard errors.
     df : int or None

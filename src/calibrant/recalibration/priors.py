@@ -190,8 +190,8 @@ def prior_shift(
     which allows for the estimated shares. For one event there are up to ten cells with equally many scores. For classes
     there are two cells for each predicted class, which are cut at the median of the probability of that class. The
     check assumes independent rows. Without reference scores the assumption cannot be checked, because any distribution
-    of the new scores can come from some training population by a change of the rate alone. Only scores whose estimated
-    share is 0 or 1 can contradict the assumption.
+    of the new scores can come from some training population by a change of the rate alone. The exception is an
+    estimated share of 0 or 1: the scores can then contradict the assumption.
 
     The map of one event is a line in log-odds with slope 1; that of classes has the constants
     :math:`\log(\pi'_k / \pi_k)`. Scores of 0 and 1 have infinite log-odds, so no rate changes them: they are moved to

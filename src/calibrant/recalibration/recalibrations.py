@@ -91,7 +91,7 @@ class RecalibrationResult(Shown, ABC):
     def to_dict(self, *, curves: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON; numbers that are not finite are None.
 
-        Without ``curves`` the curve of a map with its band is left out: it is computed when it is first looked at.
+        ``curves=False`` leaves out the curve of a map with its band, which saves its computation.
         """
 
     def __repr__(self) -> str:

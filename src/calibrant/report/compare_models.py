@@ -173,9 +173,9 @@ def compare(
     probs_a, probs_b, targets
         The predictions of two models, each as ``probs`` in `expected_calibration_error`, and the targets of both. For
         more models, or with names: ``compare({"name": probs, ...}, targets)``. Sketches, `CalibrationSketch`, are
-        compared without targets, by the sums they hold. By default the models' standard errors are added: the intervals
-        are valid even for models on different rows, but wide. With clusters, ``paired`` tells what the rows have in
-        common.
+        compared without targets, by the sums they hold. By default the standard errors of two sketches are added, so
+        the intervals are valid even for models on different rows, but wide. For sketches with clusters, ``paired``
+        tells what the rows have in common.
 
         Logs of decision models, `DecisionLog`, are compared without targets, question by question, in the rows that all
         of them answered and that have the same id. If no log has ids, rows are matched by their positions. If options

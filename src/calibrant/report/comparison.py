@@ -95,7 +95,8 @@ class Comparison(Shown):
     level : float
         The confidence of each interval.
     descriptions : mapping
-        A description of each compared measure, by its name. The test of the first measure decides.
+        A description of each compared measure, by its name. Only the first measure has a p-value, that of the
+        test whether two models are equally calibrated.
     models : mapping
         For each model, the values of the compared measures.
     tests : mapping
@@ -147,7 +148,7 @@ class Comparison(Shown):
 
     @property
     def decides(self) -> str:
-        """The name of the measure that decides: the only one with a p-value."""
+        """The measure that decides whether two models are equally calibrated: the only one with a p-value."""
         return next(iter(self.descriptions))
 
     def worse(self, pair: Pair) -> bool:

@@ -80,8 +80,8 @@ class Report(Shown, Mapping[str, Estimate]):
         Whether an error is below the tolerance; None if none was given, and without intervals.
     clusters : mapping or None
         The number of ``clusters`` (a text if they were not counted), the share of the rows in the ``largest_cluster``,
-        and ``effective_rows``, the effective sample size for the mean difference, or None. None if rows were taken as
-        independent.
+        and ``effective_rows``, the effective sample size for the mean difference (None if unknown). The whole attribute
+        is None if rows were taken as independent.
     notion : str
         The evaluated event.
     n : int
@@ -126,7 +126,7 @@ class Report(Shown, Mapping[str, Estimate]):
         The largest standardised Kuiper error over groups; None without groups, without intervals, and if every class is
         evaluated alone.
     choices : Choices
-        The arguments and the seed, which ``methods`` describes in addition to the numbers.
+        The arguments and the seed that the numbers do not show. ``methods`` describes them.
     omitted : mapping
         Inputs that were left out, such as files that could not be read: name and reason. Empty unless the caller asked
         to go on without them.
@@ -223,9 +223,9 @@ class Report(Shown, Mapping[str, Estimate]):
     def to_dict(self, *, curves: bool = True, groups: bool = True) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON.
 
-        A number that is not finite is None. ``not_finite`` maps its path to the reason. With ``curves=False`` the
-        curves are left out, because they are computed when they are first looked at. Reports on groups never have
-        curves here. With ``groups=False`` they have their rows, test and diagram alone, for the same reason.
+        A number that is not finite is None. ``not_finite`` maps its path to the reason. ``curves=False`` leaves
+        out the curves, which saves their computation. Reports on groups never have curves here. ``groups=False``
+        reduces each of them to the number of rows, the test and the diagram, which saves the other measures.
         """
         from calibrant.report import methods_text, results_text
 

@@ -85,8 +85,8 @@ class CalibrationSketch:
     order of batches or merges, nor on the number of threads; sums agree to a relative 1e-12. A rejected batch changes
     nothing.
 
-    A curve holds the sums over cells of one event: the evaluated event, or one class. Memory: each curve takes 176 kB
-    (246 kB with weights) in each group, and 4.5 times as much on the fine grid. Clusters take up to 2.7 MB more a
+    A curve holds the sums of each cell for one event: the evaluated event, or one class. Memory: each curve takes 176
+    kB (246 kB with weights) in each group, and 4.5 times as much on the fine grid. Clusters take up to 2.7 MB more a
     group, and 50 kB for each class. Cost of an update: one read of the batch, as in `evaluate`, and about 10 ns per row
     and curve.
 

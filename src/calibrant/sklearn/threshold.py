@@ -109,8 +109,8 @@ class ThresholdedClassifier(WrappedClassifier):
     logistic regression that overfits, 13 % of the data sets had a larger risk than ``max_risk`` instead of at most
     10 %. To keep the promise exact, hold rows out.
 
-    A `Threshold` counts as one of an event, too, if it was certified from confidences (N,) and targets that say whether
-    the predicted class was right. To apply such a threshold to the confidence, pass its ``value``.
+    A `Threshold` that was certified from confidences (N,), with targets that say whether the predicted class was right,
+    is also treated as a threshold of one event. To apply it to the confidence instead, pass its ``value``.
 
     A certified `Threshold` of groups is rejected, because `predict` does not know the groups of rows.
 

@@ -37,7 +37,7 @@ _Key = tuple[str, str | None]
 
 
 class Gate(NamedTuple):
-    """The lowest confidence at which an answer is automatic, for programs that read a file of gates.
+    """The lowest confidence at which an answer is accepted automatically, for programs that read a file of gates.
 
     The confidence of a predicate is ``2 |p - 1/2|``, and otherwise the largest probability.
     """
@@ -57,8 +57,8 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
     questions : mapping of str to ThresholdResult
         The thresholds of each question.
     composite : Threshold or None
-        The threshold of the smallest confidence among the choices and scores of an input, which count as right only if
-        all of them are; None with fewer than two such questions.
+        One threshold for all choices and scores, on the smallest of their confidences for an input. The input counts as
+        right only if all these answers are right. None with fewer than two such questions.
     composite_of : tuple of str
         The choices and scores.
     by_group : mapping of str to QuestionThresholds
@@ -127,8 +127,8 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         Raises
         ------
         calibrant.errors.InputError
-            For the log of several models. Also for stated confidences that differ from the largest probability, because
-            programs compare the gate with the stated confidence: certify ``log.stated()`` instead.
+            For the log of several models. Also if stated confidences differ from the largest probability: certify
+            ``log.stated()`` instead, because programs apply the gate to the stated confidence.
         """
         if len(self.log.models) > 1:
             names = ", ".join(map(quoted, self.log.models[:3]))
@@ -225,10 +225,11 @@ def certify_questions(
     """Return, for each question of a decision model, the lowest confidence of automatic answers.
 
     A predicate gets two thresholds, as by `certify_two_sided`: the decision is yes at or above one probability, and no
-    at or below the other. A choice or a score gets one threshold, on its largest probability, as by
-    `certify_threshold`. With two or more choices or scores, the composite threshold is on the smallest confidence of an
-    input, and an input is right only if all these answers are. The promise: over repeated samples, the probability that
-    any of the returned thresholds has a risk above ``max_risk`` is at most 1 - ``confidence``.
+    at or below the other. A question of the kind choice or score gets one threshold, on its largest probability, as by
+    `certify_threshold`. Two or more such questions also get one composite threshold, on the smallest of their
+    confidences for an input. An input then counts as right only if all these answers are right. The promise: over
+    repeated samples, the probability that any of the returned thresholds has a risk above ``max_risk`` is at most
+    1 - ``confidence``.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Costs:
     cost : Estimate
         The mean cost of a row with this threshold.
     net_benefit : Estimate
-        The cost of referring every row less ``cost``, in units of ``referral``: (TP - FP o) / N with
+        The cost of referring every row minus ``cost``, in units of ``referral``: (TP - FP o) / N with
         o = error / referral - 1.
     all_automatic : float
         The mean cost of a row if every row is decided automatically.
@@ -158,8 +158,8 @@ class Threshold(ThresholdResult):
         How many randomly chosen automatic decisions to label in each later period, to find a risk of twice ``max_risk``
         within ten periods with 80 % power.
     audit_fraction : float or None
-        ``audit_rows`` as a share of the automatic decisions in a period of n rows; 1 if there are fewer decisions than
-        that. None without a threshold.
+        ``audit_rows`` as a share of the automatic decisions in a period with as many rows as the certification had; 1
+        if there are fewer decisions than ``audit_rows``. None without a threshold.
     approximate : bool
         Whether the promise is approximate: with design effects of clusters or weights that are not whole numbers, and
         with "betting" if a bound was not declared.

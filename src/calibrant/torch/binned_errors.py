@@ -72,9 +72,9 @@ class CalibrationError(TableMetric):
     ignore_index : int, optional
         Rows with this target are left out, with both kinds of bins.
     validate_args : bool, default True
-        False also evaluates rows that do not sum to 1, such as rows of sigmoid heads, and skips the checks that
-        cost a pass over the data or a wait for the device. Bad values on a GPU then give wrong numbers. On the CPU the
-        other checks need no pass of their own, so they are made anyway.
+        False also evaluates rows that do not sum to 1, such as rows of sigmoid heads, and skips the checks that cost a
+        pass over the data or a wait for the device. Bad values on a GPU then give wrong numbers. On the CPU bad values
+        are still rejected, because these checks need no extra pass.
     notion : {"positive", "top-label", "classwise"}, optional
         The evaluated event. "classwise" combines the classes' errors as `calibrant.classwise_calibration_error` does.
     closed : {"left", "right"}, default "left"

@@ -74,7 +74,8 @@ class RecalibrationLayer(torch.nn.Module):
         The map, from `calibrant.recalibrate` or `calibrant.CalibrationMap.read`: of one event for scores of any shape,
         of classes for (..., C). Without a map, the layer takes that of the state that it loads.
     logits : bool, default False
-        Whether the input is log-odds, or logits of classes. Without a map, this is part of the state that is loaded.
+        Whether the input is log-odds, or logits of classes. Leave it out if ``fitted`` is None: the loaded state then
+        determines it.
 
     Raises
     ------

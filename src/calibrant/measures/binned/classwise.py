@@ -223,7 +223,7 @@ def thresholded_adaptive_calibration_error(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    """Return the thresholded adaptive calibration error (TACE): the classwise error of scores from a threshold on.
+    """Return the thresholded adaptive calibration error (TACE): the classwise error of scores at or above a threshold.
 
     For each class, only the scores p >= threshold count. They are put into bins of equal frequency, and the errors of
     the classes are combined. It equals ``classwise_calibration_error(..., threshold=threshold, binning="quantile")``,

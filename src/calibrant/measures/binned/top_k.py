@@ -46,7 +46,7 @@ def top_k_calibration_error(
     ----------
     probs, targets, n_bins, binning, norm, closed, weights, ignore_index, logits
         As in `expected_calibration_error`. ``probs`` has shape (N, C) or (N, C, ...). A table or a sketch is not
-        accepted, because the classes of each row are needed. One event (N,) is two classes.
+        accepted, because the classes of each row are needed. Scores of one event, (N,), count as two classes.
     k : int
         From 1 to C.
 

@@ -459,7 +459,7 @@ def calibration_intercept(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the calibration intercept (calibration in the large): a of the logistic recalibration with slope 1.
+    r"""Return the calibration intercept a (calibration in the large) of logistic recalibration with slope 1.
 
     .. math:: \operatorname{logit} P(y = 1) = a + \operatorname{logit} p
 
@@ -492,7 +492,7 @@ def calibration_slope(
     ignore_index: int | None = None,
     logits: bool = False,
 ) -> float:
-    r"""Return the calibration slope: b of the logistic recalibration.
+    r"""Return the calibration slope b of logistic recalibration.
 
     .. math:: \operatorname{logit} P(y = 1) = a + b \operatorname{logit} p
 

@@ -422,7 +422,8 @@ def spherical_score(
     .. math:: \frac1N \sum_i \frac{p_{i y_i}}{\sqrt{\sum_k p_{ik}^2}}
 
     A proper score in [0, 1]; higher is better. It is 0 for a true class of probability 0, so it is never infinite, as
-    the log loss can be. Equal probabilities of C classes score :math:`1 / \sqrt C`. One event (N,) is two classes.
+    the log loss can be. Equal probabilities of C classes score :math:`1 / \sqrt C`. Scores of one event, (N,), count as
+    two classes.
 
     Parameters, errors and cost are those of `ranked_probability_score`; the order of the classes plays no part.
 

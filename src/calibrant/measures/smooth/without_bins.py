@@ -71,8 +71,8 @@ def kernel_calibration_error(
     -------
     float
         Ties are pooled, so the order of the rows plays no part. A row of weight 2 is two rows; weights that are not
-        whole count squared in the pairs of a row with itself. From a sketch, all rows of a grid cell have the mean
-        score of the cell.
+        whole count squared in the pairs of a row with itself. With a sketch, every row counts with the mean score of
+        its grid cell.
 
     Raises
     ------
@@ -204,10 +204,10 @@ def lipschitz_calibration_error(
     much.
 
     It is the exact maximum. Ties are pooled, so the order of the rows plays no part; a row of weight 2 is two rows.
-    Scores of 0 and 1 are scores like all others. From a sketch, all rows of a grid cell have the mean score of the
-    cell. Parameters and errors are those of `expected_calibration_error`, for one evaluated event. Cost: one read and
-    one sort of N integers, then one pass of a dynamic programme, with a few steps for each distinct score. Weights of
-    very different size can need more.
+    Scores of 0 and 1 are scores like all others. With a sketch, every row counts with the mean score of its grid cell.
+    Parameters and errors are those of `expected_calibration_error`, for one evaluated event. Cost: one read and one
+    sort of N integers, then one pass of a dynamic programme, with a few steps for each distinct score. Weights of very
+    different size can need more.
 
     References
     ----------
@@ -257,7 +257,7 @@ def truthful_calibration_error(
     divided by N^2. Errors that change sign within a short range of scores are hardly seen, as by Kuiper's error.
 
     Ties are pooled, so the order of the rows plays no part; a row of weight 2 is two rows. Scores of 0 and 1 are scores
-    like all others. From a sketch, all rows of a grid cell have the mean score of the cell. Parameters and errors are
+    like all others. With a sketch, every row counts with the mean score of its grid cell. Parameters and errors are
     those of `expected_calibration_error`, for one evaluated event. Cost: one read and one sort of N integers, then
     O(N).
 
@@ -348,8 +348,8 @@ def squared_kernel_calibration_error(
     Parameters
     ----------
     probs, targets, ignore_index, logits
-        As in `expected_calibration_error`. A table or a sketch is not accepted, because pairs need the rows. One event
-        (N,) is two classes, and its value is twice that of the event alone.
+        As in `expected_calibration_error`. A table or a sketch is not accepted, because pairs need the rows. Scores of
+        one event, (N,), count as two classes, and the value is twice that of the event alone.
     width : float, default 0.4
         The distance of probabilities, in total variation, over which the kernel falls to 1 / e.
     block : int, default 50
