@@ -195,8 +195,8 @@ def means(rows: list[Row]) -> str:
     )
     return (
         f"In {len(missed)} settings, the share of monitors that miss the true value within 100 slices is at most "
-        f"{max(missed):.3f}.\nThe width is {min(widths):.2f} to {max(widths):.2f} times the width of a normal "
-        "interval.\n"
+        f"{max(missed):.3f}.\nThe width of the confidence sequence after 100 slices is {min(widths):.2f} to "
+        f"{max(widths):.2f} times the width of a normal interval.\n"
     )
 
 

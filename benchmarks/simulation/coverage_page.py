@@ -225,8 +225,8 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
     allowed = 100 * max(ALLOWED_IN_CLUSTERS.values())
     return paragraph(
         "The goal for the coverage is the confidence level minus two percentage points, minus three standard errors of "
-        "the simulation. For settings with clusters, the goal is the confidence level minus the largest shortfall "
-        f"during development (up to {allowed:.0f} percentage points), minus three standard errors. "
+        "the simulation. For clusters, the largest amount by which the coverage fell short of the level during "
+        f"development (up to {allowed:.0f} percentage points) replaces the two points. "
         f"The coverage is below the goal in {len(failed)} settings. If the true coverage were always the confidence "
         f"level, about {by_chance(cells)} such settings would be expected. With 600 new data sets for each setting, "
         f"{count or 'none'} of the {len(failed)} settings {'is' if count == 1 else 'are'} below the goal again"

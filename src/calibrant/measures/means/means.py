@@ -585,8 +585,8 @@ def surprises(cells: Cells) -> dict[str, str]:
     likely = float(np.sum(cells.rows * np.minimum(cells.scores, 1 - cells.scores)))
     if likely >= MINORITY:
         return {}
-    many = f"the expected number of outcomes with a predicted probability below 0.5 is only {likely:.2g}"
-    return {"flag": f"{many}, less than {MINORITY}, so the interval may be too short"}
+    few = f"the scores predict only {likely:.2g} errors (rows with the less probable outcome)"
+    return {"flag": f"{few}, fewer than {MINORITY}, so the interval may be too short"}
 
 
 # ------------------------------------------------------------ shares
