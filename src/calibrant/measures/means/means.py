@@ -585,8 +585,8 @@ def surprises(cells: Cells) -> dict[str, str]:
     likely = float(np.sum(cells.rows * np.minimum(cells.scores, 1 - cells.scores)))
     if likely >= MINORITY:
         return {}
-    many = f"the expected number of outcomes with a predicted probability below 0.5 is only {likely:.2g}"
-    return {"flag": f"{many}, less than {MINORITY}, so the interval may be too short"}
+    few = f"only {likely:.2g} rows, fewer than {MINORITY}, are expected to have the outcome"
+    return {"flag": f"{few} that the score calls less likely, so the interval may be too short"}
 
 
 # ------------------------------------------------------------ shares
