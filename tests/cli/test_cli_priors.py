@@ -208,7 +208,7 @@ def test_a_wrong_option_is_named(args: tuple[str, ...], message: str) -> None:
             "bad.csv: row 41, column 'risk'",
         ),
         (("new.csv", "--trained-prior", "0.5"), "name the right column with --score (one event)"),
-        (("pets.csv", "--trained-prior", "0.5"), "--trained-prior has 1 share; name the columns"),
+        (("pets.csv", "--trained-prior", "0.5"), "--trained-prior has the share of one event; name the columns"),
         (
             ("pets.csv", "--trained-prior", "0.5,0.3,0.2", "--reference", "eels.csv"),
             "has the classes cat, dog, ant, but pets.csv has eel, cat, dog",

@@ -382,7 +382,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     "--reference",
     "reference_path",
     type=InputFile(),
-    help="Test --estimate-prior's assumption with scores of the training population: .cal, or all rows of a file with "
+    help="Test --estimate-prior's assumption with training-population scores: a .cal file, or all rows of a file with "
     "FILE's columns.",
 )
 @shared.exact
