@@ -299,7 +299,7 @@ def test_a_file_names_no_file_and_no_host(key: str, value: str) -> None:
 def test_spark_runs_no_sql_of_a_file(option: str, sql: str) -> None:
     write("calibrant.toml", f'n-resamples = 0\n[report]\n{option} = "{sql}"\n')
     problem = f"calibrant.toml: {option}: SQL for Spark is allowed only on the command line, because calibrant "
-    problem += "cannot restrict what it does; type this option there, or pass --no-config"
+    problem += "cannot restrict what it does; type this option on the command line, or pass --no-config"
     assert refused(*REPORT, "--engine", "spark") == problem
     assert refused(*REPORT, "--engine=spark", "--master", "local") == problem
     assert run(*REPORT)[0] == 0
@@ -311,7 +311,7 @@ def test_spark_runs_no_sql_of_a_file(option: str, sql: str) -> None:
 def test_spark_runs_no_expression_of_a_file(option: str, sql: str) -> None:
     write("calibrant.toml", f'[report]\n{option} = "{sql}"\n')
     problem = f"calibrant.toml: {option}: SQL for Spark is allowed only on the command line, because calibrant "
-    problem += "cannot restrict what it does; type this option there, or pass --no-config"
+    problem += "cannot restrict what it does; type this option on the command line, or pass --no-config"
     assert refused("report", "games.csv", "--engine", "spark") == problem
 
 

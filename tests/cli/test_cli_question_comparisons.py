@@ -102,7 +102,7 @@ def test_labels_of_several_models_come_from_one_file(pins: tuple[str, str]) -> N
         (["--baseline", "old.jsonl"], 2, "--baseline does not work with the log of a decision model"),
         (["new.jsonl"], 1, "new.jsonl: is named twice; name the log of each model once"),
         (["other.csv"], 1, "other.csv: is not the log of a decision model, but old.jsonl is"),
-        (["bad.jsonl"], 1, "bad.jsonl: expected the label yes for 'urgent' in the row with the id 'r0', like pin-1"),
+        (["bad.jsonl"], 1, "bad.jsonl: expected the label yes for 'urgent' in the row with the id 'r0', as in pin-1"),
     ],
 )
 def test_what_logs_of_several_models_do_not_take_is_refused(

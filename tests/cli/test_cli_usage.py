@@ -714,7 +714,7 @@ def test_a_few_other_outcomes_are_kept_by_the_command_that_is_proposed() -> None
 def test_soft_labels_are_answered_with_their_page() -> None:
     soft = [0.2, 0.7, 0.9, 0.5, 0.1, 1]
     path = table("a.csv", score=SCORES, label=soft)
-    remedy = "name the column that holds 0 and 1 with --outcome; for soft labels, see docs/soft-labels.md"
+    remedy = "with --outcome, name the column that holds 0 and 1; for soft labels, see docs/soft-labels.md"
     assert refused("report", path, "--score", "score", "--outcome", "label").endswith(remedy)
     path = table("b.csv", score=SCORES, label=soft, won=WON)  # another column may hold the outcomes
     assert "--outcome won" in refused("report", path, "--score", "score", "--outcome", "label")

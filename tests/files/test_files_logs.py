@@ -611,7 +611,7 @@ def bomb() -> bytes:
         ({"header.json": "[]"}, r"header.json holds no object"),
         (
             {"header.json": {"version": 7}},
-            r"the header of the log has no 'eval' \(log of version 7; 1 and 2 are read\)",
+            r"the header of the log has no 'eval' \(log version 7; calibrant reads versions 1 and 2\)",
         ),
         (members_of([]), r"holds no samples; run the evaluation again"),
         (members_of([{"id": 1, "epoch": 1}], version=9), r"samples/1_epoch_1.json has no 'scores' \(log of version 9"),

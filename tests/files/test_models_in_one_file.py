@@ -280,8 +280,8 @@ def spelled(columns: dict[str, Any], model: str, old: Any, new: Any) -> dict[str
         (
             spelled(long(ids=np.arange(N).astype(str)), "claude", "7", "7.0"),
             ("--on", "id"),
-            "of model 'claude', column 'id': '7.0' may be '7' in row 8 of model 'gpt'; write the values of the "
-            "--on column in the same form",
+            "of model 'claude', column 'id': '7.0' may be the same key as '7' in row 8 of model 'gpt'; "
+            "write the values of the --on column in the same form",
         ),
         (
             spelled(long(), "gpt", IDS[5], IDS[4]),

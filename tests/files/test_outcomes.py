@@ -129,7 +129,7 @@ def test_an_outcome_of_a_frame_may_be_an_expression(engine):
         sketch(frame, score="conf", outcome=nw.col("k").max() > 1)
     with pytest.raises(
         InputError,
-        match=("outcome: expected an expression of the columns, got an expression that fails"),
+        match=("outcome: expected an expression with columns of the frame, got an expression that fails"),
     ):
         sketch(frame, score="conf", outcome=nw.col("none") > 1)
 
@@ -146,7 +146,7 @@ def test_a_score_of_a_frame_may_be_an_expression(engine):
         (nw.col("conf").mean(), r"a value for each row, got one value for all rows; combine columns"),
         (
             nw.col("none") + 1,
-            "an expression of the columns, got an expression that fails",
+            "an expression with columns of the frame, got an expression that fails",
         ),
         (1 + nw.col("conf"), r"values in \[0, 1\]"),
         (nw.col("pred_label"), "a column of numbers"),
@@ -297,7 +297,7 @@ def test_a_file_with_decimal_points_alone_needs_no_decimal_comma(tmp_path, separ
     command = ["report", str(path), "--score", "p", "--outcome", "y", *FAST]
     status, _, err = run(*command, "--decimal-comma")
     assert status == 1
-    assert "'0.25' is not a number with a decimal comma; leave --decimal-comma out, or write all decimals with" in err
+    assert "'0.25' is not a number with a decimal comma; leave --decimal-comma out, or write all numbers with" in err
     assert run(*command)[0] == 0
 
 

@@ -707,7 +707,7 @@ def test_too_many_groups_are_refused(one_of_some, monkeypatch) -> None:
         sketch(frame, **EVENT, by="g")
     frame = ENGINES[one_of_some]({"p": grids.edges("standard")[1000:1030], "y": [1] * 30})
     with pytest.raises(
-        InputError, match="score: expected at most 20 distinct scores next to edges of grid cells, got more"
+        InputError, match="score: expected at most 20 distinct scores very close to edges of grid cells, got more"
     ):
         sketch(frame, **EVENT)
 

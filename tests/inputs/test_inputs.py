@@ -62,7 +62,7 @@ def case(message, probs, targets, **options):
 # ---------------------------------------------------------------- what is refused: probs
 
 SOFT = (
-    "for soft labels, pass each row once per class, with the label as its weight and the row as its cluster (see "
+    "for soft labels, pass each row once per class, with the soft label of the class as weight and the row number as "
     "docs/soft-labels.md)"
 )
 NO_ARRAY = "pass an array, a column or a list of numbers"
@@ -339,7 +339,8 @@ FRACTION = "remove the row from probs and targets, or round the target if it sho
 
 BAD_OUTCOMES = [
     case(
-        "targets: expected 4 labels, one for each row, got shape (3,); probs and targets must have the same rows",
+        "targets: expected 4 labels, one for each row, got shape (3,); pass exactly one entry of targets for each row "
+        "of probs",
         PROBS,
         TARGETS[:3],
     ),
@@ -474,8 +475,8 @@ ONE_HOT = "targets: expected one-hot rows (a single 1 among 0s), got"
 
 BAD_CLASSES = [
     case(
-        "targets: expected 4 labels, one for each row (or one-hot rows of 3), got shape (5,); probs and "
-        "targets must have the same rows",
+        "targets: expected 4 labels, one for each row (or one-hot rows of 3), got shape (5,); pass exactly "
+        "one entry of targets for each row of probs",
         ROWS,
         [0] * 5,
     ),

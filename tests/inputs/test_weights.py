@@ -203,7 +203,7 @@ def test_a_sketch_and_a_table_refuse_weights_that_they_cannot_add_up(weight: flo
     sketch.update(probs, targets)
     before = sketch.to_bytes()
     message = (
-        r"weights: expected 0, or weights from 1e-60 to 1e\+60, so that sums over other data can be added, "
+        r"weights: expected 0, or weights from 1e-60 to 1e\+60, so that data sets can be merged, "
         r"got .* at row 7;"
     )
     for call in (

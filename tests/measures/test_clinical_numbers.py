@@ -234,7 +234,7 @@ def test_what_has_no_value_says_why() -> None:
     assert math.isnan(calibrant.observed_expected_ratio([0.0, 0.0], [0, 1]))
     parted = calibrant.evaluate([0.2, 0.3, 0.6, 0.7], [0, 0, 1, 1], measures=["calibration_slope"], n_resamples=0)
     assert parted["calibration_slope"].value == math.inf
-    assert "a threshold on the score separates events from non-events" in parted["calibration_slope"].method
+    assert "a threshold on the score perfectly separates events from non-events" in parted["calibration_slope"].method
     one = calibrant.evaluate([0.4, 0.4, 0.4], [0, 0, 1], measures=["calibration_slope"], n_resamples=0)
     assert one["calibration_slope"].details["reason"] == "there is one distinct score"
     assert math.isnan(calibrant.brier_skill_score([0.2, 0.4], [1, 1]))

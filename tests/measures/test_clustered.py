@@ -1125,7 +1125,7 @@ def test_thousands_of_bins_have_nearly_the_law_of_all_pairs(monkeypatch):
 def test_bins_of_classes_must_divide_60():
     probs, y, labels = classes()
     parts = class_parts(probs, y, labels)
-    with pytest.raises(InputError, match=r"n_bins: expected a divisor of 60, for classes with clusters, got 7"):
+    with pytest.raises(InputError, match=r"n_bins: expected a divisor of 60, because classwise bins .*, got 7"):
         _ = ClusterClassBins(histograms=histograms(probs, y, 7), effective_n=300, buckets=parts).sums
     parts = class_parts(probs, y, np.zeros_like(labels))
     with pytest.raises(InputError, match=r"at least 2 clusters, got 1"):

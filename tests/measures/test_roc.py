@@ -129,8 +129,8 @@ def test_copies_of_a_row_in_a_cluster_add_nothing():
 @pytest.mark.parametrize(
     ("p", "y", "value", "said"),
     [
-        ([0.1, 0.2, 0.8], [0, 0, 1], 1.0, "a threshold on the score separates events from non-events"),
-        ([0.9, 0.8, 0.1], [0, 0, 1], 0.0, "a threshold on the score separates events from non-events"),
+        ([0.1, 0.2, 0.8], [0, 0, 1], 1.0, "a threshold on the score perfectly separates events from non-events"),
+        ([0.9, 0.8, 0.1], [0, 0, 1], 0.0, "a threshold on the score perfectly separates events from non-events"),
         ([0.1, 0.5, 0.4], [0, 0, 1], 0.5, "fewer than 2 rows with the less frequent outcome"),
         ([0.1, 0.5, 0.4], [0, 0, 0], math.nan, "all outcomes are equal"),
     ],

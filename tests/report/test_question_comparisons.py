@@ -309,11 +309,11 @@ def _as_choice(rows: Rows) -> Rows:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_relabelled, r"the label '\w+' for 'tool' in the row with the id '5', like old, got '\w+'"),
-        (lambda rows: [{**row, "id": row["id"] + 60} for row in rows], "got 60 of 100 rows without such an id"),
-        (lambda rows: [{**row, "id": None} for row in rows], "expected rows with ids, like old, got rows without ids"),
+        (_relabelled, r"the label '\w+' for 'tool' in the row with the id '5', as in old, got '\w+'"),
+        (lambda rows: [{**row, "id": row["id"] + 60} for row in rows], "got no such id in 60 of 100 rows"),
+        (lambda rows: [{**row, "id": None} for row in rows], "expected rows with ids, as in old, got rows without ids"),
         (_renamed, "a question that all logs answer in the same rows, got 'urgent', 'tool', 'mood' in old"),
-        (_as_choice, "expected 'urgent' to be a predicate, like old, got a choice"),
+        (_as_choice, "expected 'urgent' to be a predicate, as in old, got a choice"),
     ],
 )
 def test_logs_that_do_not_match_are_refused(logs: dict[str, Rows], change: Callable[[Rows], Rows], said: str) -> None:

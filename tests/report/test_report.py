@@ -133,9 +133,9 @@ def test_words_for_the_spread() -> None:
     assert any(re.fullmatch(falls, sentence) for sentence in reversed_scores)
     apart = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [0, 0, 1, 1] * 10, n_resamples=0).verdict()
     infinite = "so the calibration slope is not finite."
-    assert f"Predictions are too moderate: a threshold separates events from non-events, {infinite}" in apart
+    assert f"Predictions are too moderate: a threshold perfectly separates events from non-events, {infinite}" in apart
     backwards = calibrant.evaluate([0.1, 0.2, 0.8, 0.9] * 10, [1, 1, 0, 0] * 10, n_resamples=0).verdict()
-    below = "a threshold separates events from non-events, with the events below the threshold"
+    below = "a threshold perfectly separates events from non-events, with the events below the threshold"
     assert f"Predictions are too extreme: {below}, {infinite}" in backwards
 
 

@@ -237,8 +237,8 @@ def report(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--correct",
     metavar="COLUMNS",
-    help="The column of results without probabilities, from 0 (wrong) to 1 (correct), or several, such as 'agent*', "
-    "one for each model.",
+    help="Compare results from 0 (wrong) to 1 (correct) instead of probabilities: one column, or one for each model, "
+    "such as 'agent*'.",
     common="The column of results: 1 correct, 0 wrong.",
 )
 @option(
@@ -382,8 +382,8 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     "--reference",
     "reference_path",
     type=InputFile(),
-    help="Test the assumption of --estimate-prior with scores of the training population: a .cal file, or all rows of "
-    "a file like FILE.",
+    help="Test --estimate-prior's assumption with training-population scores: a .cal file, or all rows of a file with "
+    "FILE's columns.",
 )
 @shared.exact
 @shared.level
@@ -433,8 +433,8 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     "--yes-risk",
     type=RISK,
     help=(
-        "The largest acceptable error rate of decisions 'yes'. Needs --no-risk. Cases between both thresholds "
-        "are referred."
+        "The largest acceptable error rate of decisions 'yes'. Needs --no-risk. Cases with neither decision go to a "
+        "person."
     ),
     common="The largest error rate of decisions 'yes'.",
 )
@@ -464,7 +464,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--largest-cluster",
     type=whole(lambda bound: bound > 0, "pass a number of rows, such as 20", name="n"),
-    help="The largest possible number of rows in a cluster. Implies --method betting, whose certificate is then exact.",
+    help="The largest possible cluster size in rows. Implies --method betting. Without it, the promise is approximate.",
 )
 @option(
     "--max-weight",

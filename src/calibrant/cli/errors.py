@@ -195,7 +195,7 @@ class _OfFiles:
             if pair is not None and pair[1] != column:
                 return f"name the column that holds 0 and 1, such as: {self.typed('--outcome', pair[1])}"
             if held.are_fractions:
-                return f"name the column that holds 0 and 1 with --outcome; {SOFT_LABELS}"
+                return f"with --outcome, name the column that holds 0 and 1; {SOFT_LABELS}"
             predicted = predicted_beside(seen, column)
             if predicted is not None:
                 words = f"if {shown(predicted)} is the predicted label, and the event is a correct prediction"
@@ -203,7 +203,7 @@ class _OfFiles:
             elif 0 < len(held.present) <= _LISTED:
                 choice = _of_event([max(held.present)], held, self.options)
             else:
-                return "name the column that holds 0 and 1 with --outcome"
+                return "with --outcome, name the column that holds 0 and 1"
         others = [each for each in self.of_predicted(paths[0]) if each[1] != choice[1]]
         return "; ".join(f"{case}, type: {self.typed(*words)}" for case, words in (choice, *others))
 

@@ -624,7 +624,7 @@ def _of_prior(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     for param in ctx.command.params:
         typed = ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
         if typed and param.name in _OF_OUTCOMES:
-            reason = "because the map to it is made without outcomes"
+            reason = "because calibrant then makes the map without outcomes"
             yield f"{label(param)} does not work with a new event rate, {reason}; leave it out"
         elif typed and param.name in _OF_FILE and known and not estimated:
             yield f"{label(param)} is for --estimate-prior; leave it out, or pass --estimate-prior in place of --prior"
@@ -642,9 +642,9 @@ def _of_shares(options: CommandOptions) -> Iterator[Problem]:
     trained = shares_of("trained_prior", options.trained_prior)
     new = None if options.prior is None else shares_of("prior", options.prior)
     if trained.of_event and options.probs:
-        yield "--probs is for classes, but --trained-prior has one share; pass --score, or one share for each class"
+        yield "--probs is for classes, but --trained-prior is one event rate; pass --score, or the share of each class"
     elif not trained.of_event and options.score:
-        yield "--score is for one event, but --trained-prior has several shares; pass --probs, or one share"
+        yield "--score is for one event, but --trained-prior has shares of classes; pass --probs, or one event rate"
     try:
         named_shares(new, trained, options.class_names)
     except InputError as error:
@@ -661,7 +661,7 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
     elif options.yes_risk is not None:
         others = {"--max-risk": options.max_risk, "--by": options.by, "--probs": options.probs}
         for option in _given({**others, "--per-class": options.per_class}):
-            yield f"{option} does not work with --yes-risk and --no-risk; leave one of them out"
+            yield f"{option} does not work with --yes-risk and --no-risk; leave {option} out, or the other two"
     if options.gates_path is not None and options.question is not None:
         yield "--gates writes the thresholds of all questions; leave --question out"
     if options.per_class and options.by:

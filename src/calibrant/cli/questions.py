@@ -72,7 +72,7 @@ def _ids(ctx: click.Context, options: CommandOptions) -> str | None:
     """Return the column of the ids that the options name."""
     on = options.on[0] if options.on else None
     if len(options.on) > 1 or (options.truth_path is None and on not in (None, *IDS)):
-        msg = f"for decision logs, --on takes one of {', '.join(IDS)}, or with --truth the column of ids in that file"
+        msg = f"for decision logs, --on takes one of {', '.join(IDS)}; with --truth, it takes an id column of that file"
         raise click.UsageError(msg, ctx)
     return on
 

@@ -534,7 +534,7 @@ def _check_sql(values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
     for name, option in (_SQL | expressions).items():
         if name in values and name not in typed and typed.get("engine") == "spark":
             reason = "SQL for Spark is allowed only on the command line, because calibrant cannot restrict what it does"
-            msg = f"{option}: {reason}; type this option there, or pass --no-config"
+            msg = f"{option}: {reason}; type this option on the command line, or pass --no-config"
             raise ValueError(msg)
 
 

@@ -30,7 +30,7 @@ class Fault(Enum):
     MODEL_SHAPES = "models whose probabilities have different shapes"
     OUTCOMES = "an outcome other than 0 and 1"
     CLASS_INDICES = "a class index outside the columns"
-    LABEL_RANGE = "an outcome or a class index outside its range, where a device reports only the number of such rows"
+    LABEL_RANGE = "an outcome or a class index outside its range, in a row that a device counts but does not locate"
     LABEL_TYPE = "targets of a type that cannot be labels"
     LABEL_NAMES = "names of classes, without the order of the classes"
     UNKNOWN_NAME = "a label that is not among the names of the classes"

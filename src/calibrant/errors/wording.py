@@ -41,8 +41,8 @@ class Terms:
     ignore_index: str = "pass ignore_index={} to leave such rows out"
     class_names: str = "class_names"
     soft_labels: str = (
-        "for soft labels, pass each row once per class, with the label as its weight and the row as its cluster (see "
-        "docs/soft-labels.md)"
+        "for soft labels, pass each row once per class, with the soft label of the class as weight and the row number "
+        "as cluster (see docs/soft-labels.md)"
     )
     rows: str = ""  # the argument that a row is left out of, if not probs
 
@@ -185,7 +185,7 @@ def _of_lengths(facts: Facts, terms: Terms) -> str:
         Mistake.SEVERAL_LABELS: f"pass one label per row, or for several labels per row {terms.multilabel} and {probs} "
         "of the same shape",
     }
-    return remedies[facts.mistake] if facts.mistake else f"{probs} and {targets} must have the same rows"
+    return remedies[facts.mistake] if facts.mistake else f"pass exactly one entry of {targets} for each row of {probs}"
 
 
 def _of_label(facts: Facts, terms: Terms) -> str:

@@ -297,7 +297,8 @@ class _Scores:
             if point is not None:
                 place, text = percents.place(first + point), shown(texts[point])
                 problem = f"{place}: {text} has a decimal point, but --decimal-comma is given"
-                raise FileError(self.table.path, problem, "leave --decimal-comma out, or write a comma", column=column)
+                remedy = "leave --decimal-comma out, or write all numbers with a decimal comma"
+                raise FileError(self.table.path, problem, remedy, column=column)
             texts = [text.replace(",", ".") for text in texts]
         return percents.fractions(ValueWords.of(np.array(texts, str)), first)
 

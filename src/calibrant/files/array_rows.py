@@ -303,7 +303,7 @@ class _TableColumns:
             return FileError(table.path, problem, remedy, ("--decimal-comma",), FileFault.VALUE, name)
         if table.comma and not math.isnan(number_in(text)):
             problem = f"{place}: {shown(text)} is not a number with a decimal comma"
-            remedy = "leave --decimal-comma out, or write all decimals with a comma"
+            remedy = "leave --decimal-comma out, or write all numbers with a decimal comma"
             return self._error(problem, remedy, column=name)
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
         problem = f"{place}: {shown(text)} is not {wanted}"

@@ -305,7 +305,7 @@ def check_per_cents(path: str, names: Sequence[str], largest: float) -> None:
     if 0 < largest <= 1:
         problem = f"--percent is given, but no value of {listed(names)} exceeds 1, so the values look like fractions"
         remedy = "leave --percent out, or write percentages in every column of scores"
-        raise FileError(path, problem, f"{remedy}; write those of 1 or less with a percent sign, such as 0.5%")
+        raise FileError(path, problem, f"{remedy}; percentages of 1 or less need a percent sign, such as 0.5%")
 
 
 # ---------------------------------------------------------------- groups

@@ -527,8 +527,8 @@ class _Answers:
         remedy = nearest(str(label), texts)
         if str(label).lower() in map(str.lower, texts):
             remedy = (
-                "spell the label exactly as the option, with the same capital letters, and true or false without "
-                "quotes where the option has none"
+                "write the label exactly like the option, with the same capital letters, and with quotes only if the "
+                "option has quotes"
             )
         raise self.fail(row, f"the label of {quoted(self.name)} is {label!r}, which is not an option", remedy)
 

@@ -576,7 +576,7 @@ class InspectLog:
 
     def _unknown(self, problem: str) -> FileError:
         version = self.header.get("version")
-        return FileError(self.path, f"{problem} (log of version {version}; 1 and 2 are read)", _AGAIN)
+        return FileError(self.path, f"{problem} (log version {version}; calibrant reads versions 1 and 2)", _AGAIN)
 
 
 def _order(name: str) -> tuple[int, str]:

@@ -159,7 +159,8 @@ def check_doubtful(first: FilePredictions, differing: int, rows: int) -> None:
     if 0 < differing < _DOUBTFUL * rows and role_of(column) != "right":
         problem = f"column {quoted(column)} differs between the models in {differing:,} of {rows:,} rows"
         remedy = (
-            "pass --own-outcomes if each model has its own outcomes, or --same-outcomes to see the first difference"
+            "pass --own-outcomes if each model has its own outcomes; if the outcomes should be the same, pass "
+            "--same-outcomes to see the first row that differs"
         )
         raise FileError(first.paths[0], problem, remedy)
 
@@ -290,7 +291,7 @@ def _check_spelling(keyed: Sequence[Keyed], distinct: NDArray[Any], common: NDAr
                 path, row = model.read.locate(place)
                 theirs = f"{other[1].read.locate(other[2])[1]:,} of model {quoted(other[1].name)}"
                 where = f"row {row:,} of model {quoted(model.name)}, {_in_words(model.read)}"
-                problem = f"{where}: {shown_key(text)} may be {shown_key(other[0])} in row {theirs}"
+                problem = f"{where}: {shown_key(text)} may be the same key as {shown_key(other[0])} in row {theirs}"
                 raise FileError(path, problem, "write the values of the --on column in the same form for all models")
 
 

@@ -191,9 +191,8 @@ class _Answers:
             values = class_indices(ValueWords.of(values), read.class_names or ())
         if values.dtype.kind not in "fiub":
             problem = f"{where} contains text, such as {shown_key(values[0])}, not results"
-            raise FileError(
-                read.paths[0], problem, "name the words of wrong and correct answers, such as --labels no,yes"
-            )
+            remedy = "name the words for wrong and for correct, in this order, such as --labels no,yes"
+            raise FileError(read.paths[0], problem, remedy)
         numbers = values.astype(np.float64)
         wrong = ~((numbers >= 0) & (numbers <= 1))
         if wrong.any():

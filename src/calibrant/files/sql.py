@@ -234,7 +234,7 @@ _TYPES: Final = frozenset(
 
 _MADE_BEFORE: Final = "compute this value as a column before you write the file"
 _OF_NODES: Final = {
-    "SUBQUERY": ("a subquery is not allowed", "write one expression of the columns"),
+    "SUBQUERY": ("a subquery is not allowed", "write an expression that uses only values of the same row"),
     "WINDOW": ("a window function is not allowed, because it reads other rows", _MADE_BEFORE),
     "LAMBDA": ("a lambda is not allowed", _MADE_BEFORE),
     "PARAMETER": ("a parameter ($1, ?) is not allowed", "write the value instead of the parameter"),

@@ -43,7 +43,7 @@ def gather(frame: Frame, columns: Columns, config: SketchConfig) -> dict[Any, Cl
     Raises
     ------
     InputError
-        As `with_hashes`, and for more distinct scores next to edges of grid cells than can be fetched.
+        As `with_hashes`, and for more distinct scores very close to edges of grid cells than can be fetched.
     """
     if isinstance(frame, nw.LazyFrame):
         return _in_queries(frame, columns, config)

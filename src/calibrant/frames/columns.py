@@ -185,7 +185,7 @@ def with_expression(frame: Frame, argument: str, value: Any) -> tuple[Frame, Any
         values = table.with_columns(value.alias(name)).get_column(name)
     except Exception as error:  # each engine has errors of its own
         got, remedy = f"an expression that fails ({type(error).__name__}: {error!s:.200})", "correct the expression"
-        raise InputError(argument, "an expression of the columns", got, remedy) from error
+        raise InputError(argument, "an expression with columns of the frame", got, remedy) from error
     n_missing = values.null_count()
     if n_missing:
         entry = "label" if argument == "outcome" else "number"
@@ -298,7 +298,7 @@ def sampled(frame: Frame, columns: Columns) -> tuple[Frame, Columns]:
     weight = str(columns.weight)
     if weight in (*columns.scores, columns.target, columns.group, *(label.column for label in columns.labels)):
         remedy = "copy the column in the frame under another name"
-        raise InputError("weight", "a separate column with weights_are='sampling'", repr(weight), remedy)
+        raise InputError("weight", "a column that has no other role if weights_are='sampling'", repr(weight), remedy)
     value = nw.col(weight).cast(nw.Float64)
     changed = frame.with_columns(nw.when(value > 0.0).then(value * NOT_WHOLE).otherwise(value).alias(weight))
     return changed, replace(columns, integer_weights=False)

@@ -299,7 +299,7 @@ def _too_many(columns: Columns) -> InputError:
         remedy = "group by a column with fewer values"
         expected = f"at most {MOST:,} pairs of a group and an interval of scores"
         return InputError("by", expected, f"more with the groups in {columns.group!r}", remedy)
-    expected, got = f"at most {MOST:,} distinct scores next to edges of grid cells", "more"
+    expected, got = f"at most {MOST:,} distinct scores very close to edges of grid cells", "more"
     remedy = "round the scores to float32 in the frame first"
     return InputError(columns.score_argument, expected, got, remedy, fault=Fault.TOO_FINE)
 

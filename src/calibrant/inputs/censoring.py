@@ -149,7 +149,8 @@ def _column(argument: str, x: Any) -> NDArray[Any]:
 def _horizon(x: Any, times: NDArray[Any]) -> float:
     is_number = isinstance(x, (int, float, np.integer, np.floating)) and not isinstance(x, bool)
     if not is_number or not 0 < x < np.inf:
-        raise InputError("horizon", "a number above 0", repr(x), "pass the time that the probabilities are about")
+        remedy = "pass the time by which the predicted event occurs or not"
+        raise InputError("horizon", "a number above 0", repr(x), remedy)
     if x > times.max():
         expected = f"at most the last time, {number(times.max())}"
         raise InputError("horizon", expected, number(x), "check the unit of times, or pass an earlier horizon")

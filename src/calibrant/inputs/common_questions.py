@@ -140,8 +140,8 @@ def _places(logs: Sequence[NamedLog]) -> tuple[int, list[NDArray[np.int64]]]:
     for each in logs:
         lone = each.log.n - len(numbers)
         if lone > _MOST_LONE * each.log.n:
-            expected = "at least half of the rows of each log with an id that all logs have"
-            got = f"{lone:,} of {each.log.n:,} rows without such an id"
+            expected = "an id that occurs in all logs, in at least half of the rows"
+            got = f"no such id in {lone:,} of {each.log.n:,} rows"
             raise InputError(each.argument, expected, got, "compare logs of the same inputs, with the same ids")
     return len(numbers), [np.array([numbers.get(name, -1) for name in each.log.ids]) for each in logs]
 
@@ -153,7 +153,7 @@ def _check_ids(logs: Sequence[NamedLog]) -> None:
         if bool(each.log.ids) != bool(first.log.ids):
             words = ["rows with ids" if log.ids else "rows without ids" for log in (first.log, each.log)]
             remedy = "write an id into each row of all logs"
-            raise InputError(each.argument, f"{words[0]}, like {first.name}", words[1], remedy)
+            raise InputError(each.argument, f"{words[0]}, as in {first.name}", words[1], remedy)
         if not each.log.ids and each.log.n != first.log.n:
             expected = f"{first.log.n:,} rows, as many as {first.name}, because the rows have no ids"
             raise InputError(each.argument, expected, f"{each.log.n:,}", "write an id into each row of all logs")
@@ -194,7 +194,7 @@ def _check_kinds(name: str, logs: Sequence[NamedLog], asked: Sequence[Question])
     """Reject a question that is of another kind in another log."""
     for each, question in zip(logs, asked, strict=True):
         if question.kind != asked[0].kind:
-            expected = f"{quoted(name)} to be a {asked[0].kind}, like {logs[0].name}"
+            expected = f"{quoted(name)} to be a {asked[0].kind}, as in {logs[0].name}"
             remedy = "give questions of different kinds different names"
             raise InputError(each.argument, expected, f"a {question.kind}", remedy)
 
@@ -247,7 +247,7 @@ def _check_labels(name: str, logs: Sequence[NamedLog], questions: Sequence[Quest
         number = int(first.rows[row])
         which = f"the id {quoted(logs[0].log.ids[number])}" if logs[0].log.ids else f"the number {number + 1:,}"
         labels = [_label(asked, int(asked.targets[row])) for asked in (first, question)]
-        expected = f"the label {labels[0]} for {quoted(name)} in the row with {which}, like {logs[0].name}"
+        expected = f"the label {labels[0]} for {quoted(name)} in the row with {which}, as in {logs[0].name}"
         raise InputError(each.argument, expected, labels[1], "write the same labels into all logs")
 
 

@@ -216,8 +216,8 @@ class DecisionLog(Mapping[str, Question]):
             if each.kind != "predicate" and each.confidence is not None
         }
         if not stated:
-            remedy = "evaluate the probabilities"
-            raise InputError("log", "choices or scores that state a confidence", "none", remedy)
+            remedy = "evaluate the probabilities instead"
+            raise InputError("log", "a confidence in the answers to choices or scores", "none", remedy)
         events = {}
         for name, (question, confidence) in stated.items():
             wrong = ~((confidence >= 0) & (confidence <= 1))  # NaN too
@@ -226,7 +226,7 @@ class DecisionLog(Mapping[str, Question]):
                 value, row = confidence[place], int(question.rows[place])
                 got = f"{'none' if math.isnan(value) else f'{value:g}'} in row {row + 1:,}"
                 expected = f"a confidence between 0 and 1 in every answer to {quoted(name)}"
-                raise InputError("log", expected, got, "evaluate the probabilities", row=row)
+                raise InputError("log", expected, got, "evaluate the probabilities instead", row=row)
             right = question.right.astype(np.int64)
             events[name] = replace(question, probs=confidence, targets=right, classes=(), confidence=None)
         return replace(self, questions={name: events.get(name, question) for name, question in self.items()})

@@ -645,6 +645,6 @@ def _check_range(weights: NDArray[np.float64], *, units: bool) -> None:
         raise InputError("weights", expected, got, remedy, row=row)
     if not units and not LEAST_WEIGHT <= least <= most <= MOST_WEIGHT:
         row = row if least < LEAST_WEIGHT else int(np.argmax(weights))
-        expected = f"0, or weights from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}, so that sums over other data can be added"
-        remedy = "divide all weights, also those of the other data, by the same number"
+        expected = f"0, or weights from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}, so that data sets can be merged"
+        remedy = "divide all weights by the same number, in every data set that you merge"
         raise InputError("weights", expected, f"{weights[row]:.3g} at row {row}", remedy, row=row)

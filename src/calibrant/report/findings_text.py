@@ -322,7 +322,7 @@ def _slope_in_words(report: Report, code: Code, facts: _Facts) -> str:
     """Return the slope with its interval; also without the rows at 0 and 1, where the two intervals are apart."""
     if not math.isfinite(facts["value"]):
         side = ", with the events below the threshold" if code == Code.TOO_EXTREME else ""
-        return f"a threshold separates events from non-events{side}, so the calibration slope is not finite"
+        return f"a threshold perfectly separates events from non-events{side}, so the calibration slope is not finite"
     slope = f"calibration slope {_slope_estimate(report, facts)}"
     if "inner_value" not in facts:
         return slope

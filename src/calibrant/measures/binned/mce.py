@@ -106,7 +106,7 @@ def _interval(inference: Inference) -> Interval:
     value, rejected = inference.event.value(MCE), inference.rejects(MCE)
     sums = inference.event.of(uniform_sums)
     if not sums.held.any():
-        return Interval(math.nan, math.nan, f"no interval: {_NO_BIN} after pooling scores into cells")
+        return Interval(math.nan, math.nan, f"no interval: {_NO_BIN} after similar scores are pooled")
     ends = maximum_interval(sums, value, inference.level, rejected=rejected)
     clusters = "" if inference.event.clusters is None else f" and {LEAST_CLUSTERS} clusters"
     return Interval(*ends, f"over bins with at least {LEAST_ROWS} rows{clusters}; Clopper-Pearson")

@@ -37,7 +37,7 @@ from calibrant.table.cluster_sums import BucketSums
 
 _LEAST: Final = 1e-300
 _SQUARES: Final = "independent rows, variances added"
-_SUBTRACTED: Final = "intervals of both models, limits subtracted, conservative"
+_SUBTRACTED: Final = "intervals of both models, opposite limits subtracted, which is conservative"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -164,7 +164,7 @@ def _discrimination_interval(inference: Inference) -> Interval:
     return Interval(
         min(low, max(value - share * (1 - share), 0.0)),
         high,
-        f"{isotonic.METHOD}; widened because the rate of errors may be above 0, although none occurred",
+        f"{isotonic.METHOD}; widened, because events and non-events are separated here but may overlap in new data",
     )
 
 
@@ -180,7 +180,7 @@ MISCALIBRATION = Measure(
     label="miscalibration",
     meaning="Miscalibration component (MCB) of the Brier score: the part that isotonic recalibration on these "
     "data would remove.",
-    misleads="The isotonic fit adapts to these rows.",
+    misleads="The isotonic fit overfits, so a calibrated model is also above 0.",
     computed="The miscalibration is the decrease of the Brier score by the isotonic (CORP) fit of outcomes on scores",
     sources=("Dimitriadis et al. 2021",),
     profiles=frozenset({"standard", "forecast"}),

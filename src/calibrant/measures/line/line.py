@@ -547,7 +547,7 @@ def _slope_details(event: Event) -> Details:
         return _details(event)
     one_kind = event.outcome_rate in (0, 1)
     unspread = _ONE_KIND if one_kind else "there is one distinct score"
-    reason = "a threshold on the score separates events from non-events" if math.isinf(value) else unspread
+    reason = "a threshold on the score perfectly separates events from non-events" if math.isinf(value) else unspread
     return {**_details(event), "reason": reason}
 
 

@@ -180,7 +180,7 @@ def _ratio_influence(event: Event) -> Influence | None:
 
 
 #: Why a group is not compared by the ratio.
-FEW_EXPECTED: Final = f"fewer than {MINORITY} events or non-events expected at the O:E ratio of all groups together"
+FEW_EXPECTED: Final = f"fewer than {MINORITY} events or non-events expected in the group at the overall O:E ratio"
 
 
 def ratio_influence(cells: Cells, ratio: float) -> Influence | None:

@@ -125,7 +125,8 @@ def _details(event: Event) -> Details:
 def _interval(inference: Inference) -> Interval:
     area = inference.event.value(AUROC)
     if area in (0, 1):
-        return Interval(math.nan, math.nan, "no interval: a threshold on the score separates events from non-events")
+        reason = "no interval: a threshold on the score perfectly separates events from non-events"
+        return Interval(math.nan, math.nan, reason)
     sample = inference.design.sample
     if sample.rarer < 2:
         return Interval(math.nan, math.nan, f"no interval: fewer than 2 {sample.unit}s with the less frequent outcome")
