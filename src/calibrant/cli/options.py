@@ -642,7 +642,7 @@ def _of_shares(options: CommandOptions) -> Iterator[Problem]:
     trained = shares_of("trained_prior", options.trained_prior)
     new = None if options.prior is None else shares_of("prior", options.prior)
     if trained.of_event and options.probs:
-        yield "--probs is for classes, but --trained-prior has one share; pass --score, or one share for each class"
+        yield "--probs is for classes, but --trained-prior has one share; pass --score, or the share of each class"
     elif not trained.of_event and options.score:
         yield "--score is for one event, but --trained-prior has several shares; pass --probs, or one share"
     try:

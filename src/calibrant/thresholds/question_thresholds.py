@@ -128,7 +128,7 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         ------
         calibrant.errors.InputError
             For the log of several models. Also for stated confidences that differ from the largest probability, because
-            programs compare the gate with the stated confidence: certify ``log.stated()`` instead.
+            programs that read the file compare stated confidences with it: certify ``log.stated()`` instead.
         """
         if len(self.log.models) > 1:
             names = ", ".join(map(quoted, self.log.models[:3]))
@@ -137,7 +137,10 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         for name, question in self.log.items():
             if question.differing:
                 got = f"other confidences in {question.differing:,} answers to {quoted(name)}"
-                remedy = "certify log.stated() (--stated), because programs compare gates with stated confidences"
+                remedy = (
+                    "certify log.stated() (--stated), because programs that read the certified thresholds compare "
+                    "stated confidences with them"
+                )
                 raise InputError(
                     "log", "stated confidences equal to the largest probability of each answer", got, remedy
                 )

@@ -164,7 +164,8 @@ def _discrimination_interval(inference: Inference) -> Interval:
     return Interval(
         min(low, max(value - share * (1 - share), 0.0)),
         high,
-        f"{isotonic.METHOD}; widened because the rate of errors may be above 0, although none occurred",
+        f"{isotonic.METHOD}; interval widened, because no error occurred in these rows but the true error rate may be "
+        "above 0",
     )
 
 
