@@ -395,7 +395,7 @@ def test_every_output_has_the_levels(tmp_path: Any) -> None:
     assert "ranked probability score" in page
     again = pickle.loads(pickle.dumps(report))
     assert json.loads(again.to_json()) == summary
-    assert "at least this level" in report.methods
+    assert "this level or a higher one" in report.methods
 
 
 def test_of_many_levels_the_worst_are_shown() -> None:
