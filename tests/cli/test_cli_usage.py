@@ -877,7 +877,7 @@ QUOTED = {
     "the declared groups": "monitor state.json other_teams.csv --by team",
     "or start a new state": "monitor state.json teams.csv --alpha 0.05",
     "whole numbers, or max_weight": "monitor new.json weighted.csv --weight weight",
-    "a certified threshold with a value": "monitor new.json teams.csv --threshold other.json",
+    "a result that contains a certified threshold": "monitor new.json teams.csv --threshold other.json",
     "a threshold at an edge of the grid": "monitor new.json narrow.cal --threshold within.json",
     "does not work with --time": "monitor new.json teams.csv --time team --label x",
     "is not the state of a monitor": "monitor other.json",

@@ -960,7 +960,7 @@ def test_sketches_that_cannot_be_added_or_read(tmp_path: Path, monkeypatch: pyte
     Path("nothing.cal").touch()
     Path("later.cal").write_bytes(whole_bytes.replace(b"sketch-2.json", b"sketch-9.json"))
     for name, words in {
-        "cut.cal": "expected a sketch that matches its checksum, got a sketch that does not match, because it was cut",
+        "cut.cal": "expected a sketch that matches its checksum, got content that was truncated or",
         "changed.cal": "expected a sketch that matches its checksum, got",
         "text.cal": r"expected a calibrant sketch, got bytes that begin with b'score,outcome.*'; pass a file that ",
         "nothing.cal": r"is empty \(0 bytes\)",

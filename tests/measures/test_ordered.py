@@ -216,7 +216,10 @@ def test_few_and_extreme_rows_have_ends_in_the_range() -> None:
     report = report_on(probs, np.zeros(12, int), n_resamples=0)  # all right: wrong answers were not seen
     rps, share = report["rps"], report["within_one"]
     assert 0 <= rps.low <= rps.value < rps.high
-    assert "widened because the rate of the outcome that did not occur may be above 0" in rps.method
+    assert (
+        "interval widened, because one outcome did not occur in these rows but its true rate may be above 0"
+        in rps.method
+    )
     assert (share.value, share.high) == (1.0, 1.0)
     assert share.low < 0.8
     one = report_on(probs[:1], [2], n_resamples=0)

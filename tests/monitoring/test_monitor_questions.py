@@ -298,7 +298,7 @@ def test_declared_questions_are_all_questions() -> None:
     watch.update(drawn(np.random.default_rng(1), 40, 3))
     assert [group["kind"] for group in watch.to_dict()["groups"]] == ["predicate", "choice", "predicate"]
     assert watch.to_dict()["questions"] == "declared"
-    assert "reserved for questions that may appear later" not in " ".join(str(watch).split())
+    assert "for questions that may appear later" not in " ".join(str(watch).split())
 
 
 def test_a_threshold_is_watched_with_one_question() -> None:

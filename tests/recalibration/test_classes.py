@@ -279,7 +279,8 @@ def test_auto_shrinks_its_map_by_the_evidence() -> None:
         whole = fix_of(p, y, method=best).map.form
         np.testing.assert_allclose(fix.map.form.factors, whole.shrunk(fix.shrinkage).factors)
         said = (
-            f"The log-probabilities of the map are shrunk by {100 * fix.shrinkage:.0f} % towards the unchanged scores."
+            f"its log-probabilities are moved {100 * fix.shrinkage:.0f} % of the way to the log-probabilities of the "
+            "unchanged scores."
         )
         assert (said in " ".join(str(fix).split())) == (fix.shrinkage >= 0.05)
         assert fix.to_dict()["shrinkage"] == fix.shrinkage
@@ -613,7 +614,9 @@ def test_auto_says_that_columns_seem_to_be_in_another_order() -> None:
 
 def test_rows_that_are_all_right_need_prior_rows() -> None:
     p, _ = drawn(300, 3)
-    with pytest.raises(InputError, match="only rows whose class has the highest probability; leave prior_rows out"):
+    with pytest.raises(
+        InputError, match="only rows whose true class has the highest probability; leave prior_rows out"
+    ):
         fix_of(p, p.argmax(axis=1), method="temperature", prior_rows=0)
     assert fix_of(p, p.argmax(axis=1), method="temperature").map.form.factors[0] > 1
 

@@ -239,7 +239,10 @@ def test_classes_with_an_estimated_share_of_0_are_named() -> None:
     probs = np.random.default_rng(0).dirichlet([40, 1, 1], 60)
     fix = calibrant.prior_shift(probs, trained_prior=[1 / 3] * 3, class_names=["a", "b", "c"])
     assert fix.estimate.value == (1, 0, 0)
-    assert "2 classes have an estimated share of 0 (b, c), so the map uses the share of half a row" in fix.flag
+    assert (
+        "2 classes have an estimated share of 0 (b, c), so the map uses a small share instead, as if half a row"
+        in fix.flag
+    )
 
 
 def test_scores_beyond_any_rate_contradict_the_assumption() -> None:

@@ -327,7 +327,7 @@ def test_with_a_certain_score_that_failed_a_map_is_compared_with_clipped_scores(
     assert fix.after["nll"].value == pytest.approx(
         -np.mean(np.log(np.where(y == 1, fix.map(p), 1 - fix.map(p)))), abs=0.005
     )
-    said = "predicted probability 0. The decrease is from the log loss of scores that are clipped away from 0 and 1."
+    said = "predicted probability 0. The decrease therefore compares the map with scores that are clipped"
     assert said in " ".join(str(fix).split())
     assert clipped.gain.score == "brier"
     assert clipped.gain.value == pytest.approx(clipped.before["brier_event"].value - clipped.after["brier_event"].value)

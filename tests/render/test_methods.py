@@ -64,7 +64,8 @@ FRACTIONS = {"weights": np.where(np.arange(N) < 3, 0.0, 0.3 + SCORES)}
         (lambda: of_classes(), "on 400 predictions of 3 classes. The evaluated event is the predicted class"),
         (
             lambda: of_classes(notion="classwise"),
-            "We evaluated each class separately, by its own probability. The mean observed frequency is",
+            "We evaluated each class separately, with its predicted probability as the score. The observed frequency, "
+            "averaged over the classes, is 33.33 %",
         ),
         (
             lambda: calibrant.evaluate(np.log(CLASSES), LABELS, logits=True, level=None),

@@ -374,9 +374,9 @@ def test_every_public_measure_is_known_to_the_scorers():
 
 @pytest.mark.parametrize("name", ["oe_ratio", "calibration_slope", "calibration_intercept"])
 def test_what_is_right_in_between_is_no_score(name):
-    with pytest.raises(InputError, match="metric: expected a measure for which lower or higher is better"):
+    with pytest.raises(InputError, match="metric: expected a measure whose best value is its smallest or its largest"):
         make_scorer(name)
-    with pytest.raises(InputError, match="metric: expected a measure for which lower or higher is better"):
+    with pytest.raises(InputError, match="metric: expected a measure whose best value is its smallest or its largest"):
         make_scorer(name, greater_is_better=True)
 
 

@@ -173,7 +173,9 @@ def test_names_of_predicted_classes_that_do_not_suit_the_classes():
     own = by_class(probs, y, class_names=["1", "2", "3"])
     assert ThresholdedClassifier(Ready((1, 2, 3)), own).predict(probs).max() == 3
     ambiguous = replace(own, by_group={name: own.by_group[name] for name in ("1", "2")})
-    with pytest.raises(InputError, match="threshold: expected predicted classes that cannot be both names and indices"):
+    with pytest.raises(
+        InputError, match="threshold: expected predicted classes that match only names, or only indices, of"
+    ):
         ThresholdedClassifier(Ready((1, 2, 3)), ambiguous).predict(probs)
     fitted = ThresholdedClassifier(Ready((1, 2, 3)), max_risk=0.15, per_class=True).fit(probs, y + 1)  # the remedy
     fitted.threshold_ = ambiguous
@@ -310,7 +312,7 @@ def test_nan_as_the_label_makes_numbers_of_integers():
         ([0.0, 1.0], 1, "a label that is not a class, got 1; pass another label, such as abstain=-1", -1),
         (["abstain", "b"], None, "a label .* stands for 'abstain'; .* such as abstain='undecided'", "undecided"),
         (["b", "undecided"], "b", "a label .* got 'b'; .* such as abstain='undecided_'", "undecided_"),
-        ([False, True], None, "a label, because the classes are booleans, got None; pass abstain=-1, and do", -1),
+        ([False, True], None, "a label, because the classes are booleans, got None; pass abstain=-1, and c", -1),
         ([0, 1], "none", "a number, like the classes, got 'none'; pass abstain=-1", -1),
         (["a", "b"], -1, "text, like the classes, got -1; pass abstain='abstain'", "abstain"),
     ],

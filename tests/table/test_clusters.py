@@ -734,12 +734,12 @@ def test_sums_of_other_kinds_do_not_add_up():
         ),
         (
             small(cells=CLASS_CELLS),
-            "cluster sums of the same notion (256 sets of clusters and 428 score ranges), got cluster sums with 32 "
+            "cluster sums with 256 sets of clusters and 428 score ranges, got cluster sums with 32 "
             "sets of clusters and 61 score ranges; make both",
         ),
         (
             small(row_scores=(np.ones(3), np.ones(3), np.ones(3, bool))),
-            "row scores in both of the sums to add, or in neither",
+            "row scores in both sums or in neither",
         ),
         (BucketSums.empty("text", scored=False), "labels that are whole numbers, got text"),
     ]

@@ -381,7 +381,7 @@ def test_without_a_threshold_there_is_a_reason_and_a_number_of_rows() -> None:
     assert "with 50 % to 90 % probability (uncertain, because few errors were observed)" in " ".join(str(t).split())
     hopeless = certified(*sample(1_000, risk=0.3), max_risk=0.05)
     assert (hopeless.rows_needed, hopeless.coverage_needed) == (None, None)
-    assert "No number of rows can be planned for a threshold" in " ".join(hopeless.verdict())
+    assert "The number of rows that a threshold needs cannot be estimated" in " ".join(hopeless.verdict())
 
 
 def test_the_rows_that_are_needed_certify_more() -> None:

@@ -1138,7 +1138,7 @@ def test_other_plots():
     assert axes[0].texts[0].get_text() == f"ECE = {report.compute()['ece'].value:.2%}"
     with pytest.raises(InputError, match="call update first"), pytest.warns(UserWarning, match="before the"):
         ct.CalibrationError("binary").plot()
-    with pytest.raises(InputError, match="a notion with one event for a plot"):
+    with pytest.raises(InputError, match="a notion with a single event, because a plot shows one event"):
         filled("event classwise").plot()
 
 

@@ -511,7 +511,9 @@ def _scores(options: CommandOptions, step: Progress | None = None) -> FilePredic
         prior = f"the shares of {shares:,} classes" if shares > 1 else "the share of one event"
         problem = f"has {scores} in {read.sources['probs']}, but --trained-prior has {prior}"
         raise FileError(
-            read.paths[0], problem, "name the columns with --score or --probs, or pass one share for each class"
+            read.paths[0],
+            problem,
+            "name the columns with --score or --probs, or pass the share of each class as --trained-prior",
         )
     return replace(read, sources={name: source for name, source in read.sources.items() if name != "targets"})
 

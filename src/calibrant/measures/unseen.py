@@ -20,7 +20,7 @@ from calibrant.statistics.resampling import alpha_of
 from calibrant.table import ReliabilityTable
 
 #: The end of the method of an interval that reckons with outcomes that were not seen.
-UNSEEN = "widened because the rate of the outcome that did not occur may be above 0"
+UNSEEN = "interval widened, because one outcome did not occur in these rows but its true rate may be above 0"
 
 
 def is_uniform(table: ReliabilityTable) -> bool:

@@ -372,7 +372,7 @@ class Monitor(Shown):
             own = whole if isinstance(whole, ReliabilityTable) else whole.table
             total, most = own.total, float(np.max(own.own_weights.sum(axis=0) / own.counts))
         if most > self.max_weight * (1 + 1e-12):
-            remedy = "begin a new monitor with a larger bound, which must be known before the outcomes"
+            remedy = "begin a new monitor with a larger max_weight (--max-weight), chosen before the outcomes are known"
             expected = f"at most max_weight = {wording.number(self.max_weight)}"
             raise InputError("weights", expected, wording.number(most), remedy)
         return self.max_weight * table.total / total

@@ -85,8 +85,8 @@ _QUESTION_NOTES: Final = (
     "all answers about one input are treated as one cluster, because they may depend on each other",
 )
 _RESERVE: Final = (
-    "a part of the evidence is reserved for questions that may appear later; if all questions are known, name "
-    "them with --groups"
+    "the mean E keeps a part of its weight for questions that may appear later; to use the full weight, name all "
+    "questions with --groups"
 )
 
 

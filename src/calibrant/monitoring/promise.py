@@ -105,7 +105,7 @@ class Promise:
         except (AttributeError, KeyError, TypeError, ValueError):
             found = []
         if not found:
-            expected, got = "a certified threshold with a value", "something else"
+            expected, got = "a result that contains a certified threshold", "something else"
             raise InputError("threshold", expected, got, "pass what certify_threshold returned, or its JSON")
         return found
 

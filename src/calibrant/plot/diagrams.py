@@ -223,7 +223,7 @@ def _simultaneous(result: PlottableReport | ReliabilityDiagram, bands: Bands | N
 def _line_of(kind: str, line: Mapping[str, Any] | None) -> tuple[dict[str, Any], str | None]:
     """Return the properties of the line that joins points, and the marker of the points if one was asked for."""
     if line and kind == "bars":
-        remedy = "draw kind='points', or a calibration curve"
+        remedy = "pass kind='points', or use calibrant.plot.calibration_curve instead"
         raise InputError("line", "no line properties for kind='bars'", ", ".join(line), remedy)
     options = canvas.line_options(line, without=("markersize",))
     marker = options.pop("marker", None)

@@ -158,7 +158,7 @@ def _gain(fix: Recalibration) -> str:
     numbers = f"{value} ({percent(gain.level)} CI {low} to {high}; p {chance(gain.p_value)})"
     why = ""
     if not math.isfinite(fix.before["nll"].value):
-        clipped = " The decrease is from the log loss of scores that are clipped away from 0 and 1."
+        clipped = " The decrease therefore compares the map with scores that are clipped away from 0 and 1."
         why = " The log loss before the map is infinite, because an observed outcome had predicted probability 0."
         why += clipped * (gain.score == "log")
     elif gain.score == "brier":
@@ -211,7 +211,8 @@ def _choice(fix: Recalibration) -> Iterator[str]:
             )
     if fix.shrinkage >= _NOTABLE_SHARE:
         numbers = "log-probabilities" if _is_of_classes(fix) else "log-odds"
-        yield f"The {numbers} of the map are shrunk by {100 * fix.shrinkage:.0f} % towards the unchanged scores."
+        share = f"{100 * fix.shrinkage:.0f} %"
+        yield f"The map is shrunk: its {numbers} are moved {share} of the way to the {numbers} of the unchanged scores."
     if fix.chosen not in ("identity", "constant"):
         yield from _moved(fix)
 

@@ -74,8 +74,8 @@ def _methods(fix: PriorShift) -> Iterator[Method]:
     if fix.check is not None:
         by_kind = {
             "reference": (
-                "chi-square test that compares the new scores with the weighted reference scores in each range of the "
-                f"scores, and the mean of the reference scores with the {what} in training"
+                "chi-square test of two differences: between the new scores and the weighted reference scores in each "
+                f"score range, and between the mean of the reference scores and the {what} in training"
             ),
             "end": (
                 "test of each class or outcome whose estimated share is 0: whether the mean ratio of its density to "

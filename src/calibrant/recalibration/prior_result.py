@@ -43,7 +43,7 @@ class PriorEstimate:
         The number of scores.
     value, low, high : tuple of float
         The most likely share of each class, with its confidence interval; for one event, the share of the event alone.
-        If a share is 0, the map uses the share of half a row instead.
+        If a share is 0, the map uses a small share instead, as if half a row were in the class.
     level : float
         The confidence of each interval.
     clusters : int or None

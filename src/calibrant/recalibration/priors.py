@@ -180,9 +180,9 @@ def prior_shift(
     degree of freedom. For classes, the other shares change along the least favourable line while one share is varied.
     With sampling weights or clusters, the quantile is that of Student's t squared, times the design effect of the
     estimate, from the influences of the rows (Rao and Scott 1984). If the estimate of a share is 0, the map uses 1 / (2
-    N + 2), the share of half a row. An interval by cluster is too short if the events are in few clusters. If the
-    effective number of clusters, weighted by the estimated probabilities of the event, is below 15, ``flag`` is a
-    caution.
+    N + 2), as if half a row were in the class. An interval by cluster is too short if the events are in few clusters.
+    If the effective number of clusters, weighted by the estimated probabilities of the event, is below 15, ``flag`` is
+    a caution.
 
     The check compares the share of ``probs`` in cells of the scores with that of the reference scores, each weighted by
     :math:`w = \sum_k \pi'_k p_k / \pi_k`, the ratio of the two distributions under the assumption, and the means of the
@@ -237,7 +237,7 @@ def prior_shift(
         assumed = {"prior": list(new.values), "trained_prior": list(trained.values)}
         return PriorShift(map=_map(new, trained, None, assumed), prior=new.values, trained_prior=trained.values)
     if reference is not None and clusters is not None:
-        remedy = "leave reference out, or clusters if the rows are independent"
+        remedy = "leave reference out; or leave clusters out, if the rows are independent"
         raise InputError("reference", "no reference together with clusters", "both", remedy)
     rows = _rows("probs", probs, trained, logits=logits, weights=weights, weights_are=weights_are, clusters=clusters)
     compared = None if reference is None else _reference(reference, trained, logits=logits)
@@ -279,7 +279,10 @@ def _rows(
     x = np.asarray(array, np.float64)
     shape = "(N,), a score for each row" if trained.of_event else f"(N, {len(trained.values)}), a column for each class"
     if x.ndim != (1 if trained.of_event else 2) or (x.ndim == 2 and x.shape[1] != len(trained.values)):
-        remedy = "pass the column of the event, such as probs[:, 1], or one share for each class as trained_prior"
+        remedy = (
+            "for one event, pass its column, such as probs[:, 1]; for classes, pass trained_prior with one number for "
+            "each class"
+        )
         raise InputError(argument, f"shape {shape}", f"shape {x.shape}", remedy)
     try:
         valid = as_predictions(array, np.zeros(len(x), int), weights=weights, weights_are=weights_are, logits=logits)
@@ -391,7 +394,8 @@ def _flags(mixture: ClassMixture, estimate: PriorEstimate, new: Shares) -> Itera
     elif empty:
         listed = ", ".join(empty[:10])
         has = "class has" if len(empty) == 1 else "classes have"
-        yield f"{len(empty)} {has} an estimated share of 0 ({listed}), so the map uses the share of half a row instead"
+        small = f"as if half a row were in {'it' if len(empty) == 1 else 'each of them'}"
+        yield f"{len(empty)} {has} an estimated share of 0 ({listed}), so the map uses a small share instead, {small}"
     if estimate.is_open:
         shares = "event rate" if new.of_event else "class shares"
         yield f"the scores do not determine the {shares}, because a confidence interval ranges from 0 to 1"

@@ -354,8 +354,8 @@ def check_temperature(fitted: Softmax) -> None:
     if float(fitted.factors[0]) >= _STEEPEST:
         raise InputError(
             "prior_rows",
-            "prior_rows above 0, or a row whose class does not have the highest probability",
-            "0 or nearly 0, and only rows whose class has the highest probability",
+            "prior_rows above 0, or a row whose true class does not have the highest probability",
+            "0 or nearly 0, and only rows whose true class has the highest probability",
             "leave prior_rows out for the default, 20, because with prior_rows=0 the temperature would be 0",
         )
 

@@ -338,7 +338,7 @@ def _check_sparse(**others: Any) -> None:
     """Reject what models that answered different questions do not take."""
     for name, value in others.items():
         if value is not None:
-            remedy = f"leave {name} out, or sparse to compare common questions"
+            remedy = f"leave {name} out; or leave sparse out, and pass only questions that every model answered"
             raise InputError(name, f"no {name} together with sparse=True", "a value", remedy)
 
 

@@ -181,7 +181,10 @@ def next_steps(report: Report) -> list[str]:
     """Return what a reader may do next: more rows, groups to look at, dependence to declare, recalibration."""
     findings, steps = _findings_of(report), []
     if Code.IMPOSSIBLE_OUTCOMES in findings:
-        steps.append("Check the rows with impossible outcomes, and whether the scores were rounded to 0 and 1.")
+        steps.append(
+            "Check the rows whose outcome had a predicted probability of 0 or nearly 0, and whether the scores were "
+            "rounded to 0 and 1."
+        )
     if Code.FALLING_CURVE in findings:
         steps.append("Check that the scores and the outcomes belong together.")
     if Code.RARE_OUTCOME in findings:
@@ -243,7 +246,8 @@ def _impossible(report: Report, facts: _Facts) -> str:
     return (
         f"Caution: {are} nearly impossible according to the scores, with a predicted probability of at most "
         f"{facts['least']:.1g}. For calibrated scores, the probability that the data contain any outcome as unlikely "
-        f"as the least likely one is at most {facts['p_value']:.1g}. The test without this bound gives p {other}."
+        f"as the least likely one is at most {facts['p_value']:.1g}. The reported p-value is the smaller of two: this "
+        f"bound, and the p-value without it (p {other})."
     )
 
 

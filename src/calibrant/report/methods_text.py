@@ -131,7 +131,11 @@ def _event(report: Report, source: Source) -> str:
     rate, event, is_weighted = report.outcome_rate, event_of(report.notion, source), report.choices.weights is not None
     share = f"{100 * rate:.4g} %"
     if report.notion in PER_CLASS:
-        return f"We evaluated {event}, by its own probability. The mean observed frequency is {share}"
+        each = "labels" if report.notion == "multilabel" else "classes"
+        return (
+            f"We evaluated {event}, with its predicted probability as the score. The observed frequency, averaged over "
+            f"the {each}, is {share}"
+        )
     total = total_weight(report) if is_weighted else report.n
     events = "" if math.isnan(total) else f"{amount(round(rate * total, 1))} "
     of = "units of weight" if is_weighted else "rows"
@@ -385,8 +389,9 @@ def _groups(report: Report) -> Iterator[str]:
         within = "of each column " * any(forest.columns for forest in report.forests.values())
         yield (
             f"Equality of {_listed(labels)} between groups {within}was tested by Cochran's Q (Cochran 1954), with "
-            "variances computed at a common value, and the differences were described by I² (Higgins and Thompson "
-            "2002). Groups with fewer than 15 events or fewer than 15 non-events were not compared"
+            "variances computed as if all groups had the same value, and the differences were described by I² "
+            "(Higgins and Thompson 2002). Groups with fewer than 15 events or fewer than 15 non-events were not "
+            "compared"
         )
     if report.multicalibration is not None:
         what = "The multicalibration error is the largest standardised Kuiper error over groups"

@@ -58,8 +58,8 @@ def leaderboard_blocks(comparison: RankedModels, *, full: bool) -> list[Block]:
     """Return the leaderboard: each model's measure, its rank and its difference to the best; in brief with bars."""
     label, level = label_of(comparison), percent(comparison.level)
     best = (
-        f"Among the best: no other model is shown to have a better {label}. Differences and ranges of ranks "
-        f"are simultaneous, with {level} confidence."
+        f"Among the best: no other model is shown to have a better {label}. With {level} confidence, all ranges of "
+        "ranks and all CIs of differences are correct together."
     )
     columns = [*_value_of_rank(comparison, full=full), *_ranks(comparison), *_differences(comparison)]
     columns.insert(0, Column.of("model", "model", (each.name for each in comparison.leaderboard)))
@@ -157,11 +157,11 @@ def ranking(comparison: RankedModels) -> list[str]:
         return [f"{names} has a better {label} than {others} ({confidence})."]
     if not worse:
         return [f"The data do not show which of the {len(best)} models has the best {label}: {names}."]
-    are_worse = f"{len(worse)} of {len(standings)} models are worse"
+    have_worse = f"{len(worse)} of {len(standings)} models have a worse {label}"
     if len(worse) == 1:
-        are_worse = f"{_names(comparison, [worse[0].name])} is worse"
+        have_worse = f"{_names(comparison, [worse[0].name])} has a worse {label}"
     return [
-        f"{are_worse} than the best model by the {label} ({confidence}).",
+        f"{have_worse} than the best model ({confidence}).",
         f"The data do not show which of the other {len(best)} models is the best: {names}.",
     ]
 

@@ -289,7 +289,7 @@ class Envelope(NamedTuple):
     def check_sum(self, matches: bool, argument: str) -> None:
         """Reject content that does not match its checksum."""
         if not matches:
-            got = f"a {self.name} that does not match, because it was cut or changed"
+            got = "content that was truncated or changed"
             raise InputError(argument, f"a {self.name} that matches its checksum", got, self.remedy)
 
     @contextmanager

@@ -117,7 +117,7 @@ def _of_one_column(labels: NDArray[Any], pos_label: Any) -> NDArray[Any]:
     if pos_label is not None:
         if pos_label not in classes.tolist():
             hint = nearest(str(pos_label), map(str, classes.tolist()))
-            remedy = f"{hint} (to evaluate rows without this label, pass class_names)"
+            remedy = f"{hint} (if the label exists but does not occur in these rows, pass class_names)"
             raise InputError("pos_label", f"one of the labels {_words(classes)}", repr(pos_label), remedy)
         return classes
     for pair in ((0, 1), (-1, 1)):

@@ -277,4 +277,4 @@ def _check_metric(metric: Any) -> None:
         )
     if metric in [function for function, better in _BETTER.items() if better == "neither"]:
         remedy = "pass a function that returns the distance from the ideal value"
-        raise InputError("metric", "a measure for which lower or higher is better", name_of(metric), remedy)
+        raise InputError("metric", "a measure whose best value is its smallest or its largest", name_of(metric), remedy)

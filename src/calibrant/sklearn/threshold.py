@@ -485,7 +485,7 @@ def _names_in(threshold: Threshold, classes: NDArray[Any], *, named: bool) -> li
     if len(known) == 1:
         return known[0]
     if known:
-        expected = f"predicted classes that cannot be both names and indices of the classes {listed(names)}"
+        expected = f"predicted classes that match only names, or only indices, of the classes {listed(names)}"
         remedy = "leave threshold out, and call fit on held-out rows with per_class=True"
     else:
         expected = f"predicted classes among {listed(names)}"
@@ -512,7 +512,7 @@ def _with_abstain(classes: NDArray[Any], abstain: Any) -> NDArray[Any]:
     label = abstain
     if abstain is None:
         if kind == "b":
-            remedy = "pass abstain=-1, and do not test predictions with if, because -1 counts as true"
+            remedy = "pass abstain=-1, and compare predictions with 1, because Python treats -1 as true"
             raise InputError("abstain", "a label, because the classes are booleans", "None", remedy)
         label = "abstain" if text else -1
     elif not isinstance(abstain, str if text else numbers.Real):

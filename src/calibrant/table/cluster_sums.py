@@ -346,13 +346,11 @@ def _check_alike(one: BucketSums, other: BucketSums) -> None:
         raise InputError("clusters", f"labels that are {_KINDS[one.kind]}", _KINDS[other.kind], remedy)
     if one.cells != other.cells:
         sizes = [f"{x.cells.n_buckets} sets of clusters and {x.cells.n_cells} score ranges" for x in (one, other)]
-        expected, got = f"cluster sums of the same notion ({sizes[0]})", f"cluster sums with {sizes[1]}"
+        expected, got = (f"cluster sums with {size}" for size in sizes)
         raise InputError("clusters", expected, got, "make both sketches with the same notion")
     if one.scored != other.scored:
         remedy = "pass row_scores for both sums or for neither"
-        raise InputError(
-            "clusters", "row scores in both of the sums to add, or in neither", "row scores in one", remedy
-        )
+        raise InputError("clusters", "row scores in both sums or in neither", "row scores in only one of them", remedy)
 
 
 def _assigned(
@@ -647,5 +645,7 @@ def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
 def check_notion(notion: Notion) -> None:
     """Reject a notion of many events where sums of one event are kept."""
     if notion in PER_CLASS:
-        remedy = "evaluate one class at a time, or pass notion='top-label' (in a sketch, also with classwise=True)"
+        remedy = (
+            "pass the column of one class, or notion='top-label' (to keep all classes in a sketch, add classwise=True)"
+        )
         raise InputError("clusters", "a notion that has a single event", repr(notion), remedy)

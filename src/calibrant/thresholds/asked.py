@@ -157,7 +157,10 @@ def _check_outcomes(ranked: Ranked) -> None:
     """Reject outcomes that are a function of the score."""
     score = separating(ranked)
     if score is not None:
-        remedy = "pass the true outcomes, not predictions; if they are true, the scores need no certified threshold"
+        remedy = (
+            "pass the true outcomes, not predictions; if these are the true outcomes, the scores predict them without "
+            "error and need no certified threshold"
+        )
         got = f"outcomes that the threshold {score:.6g} separates perfectly"
         raise InputError("targets", "true outcomes", got, remedy)
 

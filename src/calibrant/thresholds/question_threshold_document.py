@@ -76,9 +76,11 @@ def _promise(result: QuestionThresholds) -> list[str]:
 def _composite(composite: Threshold) -> str:
     """Return what is certified of all choices and scores of an input together."""
     if composite.value is None:
-        return "No threshold is certified for all choice and score questions of an input together."
+        return "No single threshold could be certified that covers all choice and score questions of an input."
     cases = f"have a confidence of at least {composite.rounded:.6g} ({share_text(composite.coverage)} of inputs)"
-    bound = f"at most {percent(composite.max_risk)} of these inputs have a wrong answer to one of these questions"
+    bound = (
+        f"at most {percent(composite.max_risk)} of these inputs have a wrong answer to at least one of these questions"
+    )
     every = "If the answers to all choice and score questions of an input"
     return f"{every} {cases}, {bound}; observed {share_text(composite.risk)}."
 
@@ -127,20 +129,20 @@ def _overview(result: QuestionThresholds, *, observed: bool) -> list[Block]:
     ]
     notes = [
         (
-            "automatic: the scores of automatic answers. The score of a yes-no question (predicate) is the "
-            "probability of yes, and the score of any other question is the largest probability"
+            "automatic: the scores at which an answer is used without review. The score of a yes-no question "
+            "(predicate) is the probability of yes, and the score of any other question is the largest probability"
         ),
         (
-            "coverage: share of answers and refusals that are automatic; error rate: share of the automatic "
+            "coverage: automatic answers as a share of all answers and refusals; error rate: share of the automatic "
             "answers that are wrong"
         ),
     ]
     if observed:
         risk = percent(result.max_risk)
         notes.append(
-            f"observed gate: the lowest confidence from which on at most {risk} of the answers in these rows "
-            "are wrong; the confidence of a predicate is 2 |p - 1/2|. This gate is not certified: in about "
-            f"half of all samples, its true error rate is above {risk}"
+            f"observed gate: the lowest threshold of the confidence for which at most {risk} of the answers at or "
+            "above it are wrong in these rows; the confidence of a predicate is 2 |p - 1/2|. This gate is not "
+            f"certified: in about half of all samples, its true error rate is above {risk}"
         )
     return [Heading("Questions", "questions"), Table(table.name, columns, table.title), Notes(notes)]
 

@@ -137,7 +137,10 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         for name, question in self.log.items():
             if question.differing:
                 got = f"other confidences in {question.differing:,} answers to {quoted(name)}"
-                remedy = "certify log.stated() (--stated), because programs compare gates with stated confidences"
+                remedy = (
+                    "certify log.stated() (--stated), because programs that read the certified thresholds compare "
+                    "stated confidences with them"
+                )
                 raise InputError(
                     "log", "stated confidences equal to the largest probability of each answer", got, remedy
                 )

@@ -221,7 +221,7 @@ def _plan(side: Threshold, of_side: str) -> Iterator[str]:
     needed, coverage, risk = side.rows_needed, side.coverage_needed, side.risk_needed
     if needed is None or coverage is None or risk is None:
         if side.value is None:
-            what = f"No number of rows can be planned for a threshold{of_side}"
+            what = f"The number of rows that a threshold{of_side} needs cannot be estimated"
             yield f"{what}, because no observed error rate is clearly below the bound."
         return
     rows = f"{_rounded_up(needed):,} rows in all"
@@ -264,9 +264,9 @@ def _costs(costs: Costs, level: str) -> Iterator[str]:
         f"deciding every row automatically {costs.all_automatic:.4g}."
     )
     yield (
-        f"The net benefit per row equals the cost of {benefit.value:.4g} referrals ({level} CI {benefit.low:.4g} to "
-        f"{benefit.high:.4g}). If the scores are calibrated, the threshold with the lowest cost is "
-        f"{costs.planned:.4g}."
+        f"Compared with referring every row, automatic decisions save the cost of {benefit.value:.4g} referrals "
+        f"per row (net benefit, {level} CI {benefit.low:.4g} to {benefit.high:.4g}). If the scores are calibrated, the "
+        f"threshold with the lowest cost is {costs.planned:.4g}."
     )
 
 

@@ -263,7 +263,10 @@ class CalibrationError(TableMetric):
             return self._plot(val, ax)
         if self.notion == "classwise":
             raise InputError(
-                "notion", "a notion with one event for a plot", "'classwise'", "plot the column of one class"
+                "notion",
+                "a notion with a single event, because a plot shows one event",
+                "'classwise'",
+                "make a binary metric of one class, and plot it",
             )
         value = float(self.compute())
         if self._bins is None:

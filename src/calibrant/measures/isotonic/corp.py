@@ -164,7 +164,8 @@ def _discrimination_interval(inference: Inference) -> Interval:
     return Interval(
         min(low, max(value - share * (1 - share), 0.0)),
         high,
-        f"{isotonic.METHOD}; widened, because events and non-events are separated here but may overlap in new data",
+        f"{isotonic.METHOD}; interval widened, because events and non-events are separated here, but may overlap in "
+        "new data",
     )
 
 

@@ -125,7 +125,7 @@ def check_options(
     if n_points < least and round(_POINTS_PER_BANDWIDTH / most) < least:
         expected = f"at least {least} when bandwidth is {most:g}"
         raise InputError("mesh_points", expected, repr(mesh_points), "200 is the usual choice")
-    steps = _checked_count("refine_steps", refine_steps, "10 resolves the bandwidth to 1/1024")
+    steps = _checked_count("refine_steps", refine_steps, "pass for example 10, to find the bandwidth within 1/1024")
     remedy = "0.001 is the usual choice"
     lowest = _checked_number("tolerance", tolerance, "a finite number, 0 or larger", remedy, zero=True)
     if fixed is None and max(lowest, 2.0**-steps) < _SMALLEST_BANDWIDTH:  # the search could need too large a mesh
