@@ -66,7 +66,7 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
     max_risk, confidence : float
         The promise: with this confidence, no error rate is above ``max_risk``.
     each : bool
-        Whether each threshold has a promise of its own.
+        Whether each question has a promise of its own.
     log : DecisionLog
         The log.
     """
@@ -246,7 +246,7 @@ def certify_questions(
     method : {"closed", "fixed-sequence"}, default "closed"
         As in `certify_threshold`.
     each : bool, default False
-        Whether the promise is made for each threshold alone, and not for all of them together.
+        Whether the promise is made for each question alone, and not for all of them together.
 
     Returns
     -------
