@@ -20,6 +20,7 @@ from sklearn.isotonic import IsotonicRegression
 import calibrant
 from calibrant import ReliabilityTable, evaluate
 from calibrant.errors import InputError
+from calibrant.measures.cumulative import cumulative
 from calibrant.measures.listed import BY_NAME
 from calibrant.statistics.cells import Cells
 
@@ -28,7 +29,7 @@ LEVEL, TAIL = 0.9, 0.05
 Z = stats.norm.isf(TAIL)
 
 #: The measures that are 0 or more, whose lower end is 0 unless calibration is rejected.
-GATED = ("ece", "ace", "rmsce", "debiased_square", "mce", "smece", "miscalibration")
+GATED = ("ece", "ace", "rmsce", "debiased_square", "mce", "smece", "ks", "miscalibration")
 bad = functools.partial(pytest.raises, InputError)
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-12, nan_ok=True)
 
@@ -125,7 +126,7 @@ def test_low_is_0_unless_calibration_is_rejected(law):
     if law == "wrong":
         assert all(report[name].low > 0 for name in GATED)
     if law == "calibrated":
-        assert all(report[name].low == 0 for name in (*GATED, "ks"))
+        assert all(report[name].low == 0 for name in GATED)
 
 
 @laws
@@ -160,6 +161,17 @@ def test_more_rows_are_narrower(slope):
             # Ten times the rows: from sqrt(10) times narrower down to a fifth narrower, for ends that start at 0.
             assert second < 0.8 * first, name
             assert third < 0.8 * second, name
+
+
+def test_the_lower_end_of_the_ks_error_is_0_unless_its_test_rejects():
+    """Outcomes that vary less than under calibration narrow the Brownian bounds, but not the noise floor."""
+    rng = np.random.default_rng(3)
+    p = rng.beta(1, 20, size=400)
+    y = (rng.random(400) < 0.4 * p).astype(int)
+    found = evaluate(p, y, measures=["ks"])["ks"]
+    assert cumulative.interval(Cells.from_table(ReliabilityTable.from_predictions(p, y)), found.value, 0.95)[0] > 0
+    assert found.p_value > 0.025
+    assert found.low == 0
 
 
 def test_few_rows_of_an_outcome_are_flagged():
