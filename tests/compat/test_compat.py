@@ -587,7 +587,10 @@ def test_columns_and_lists_and_read_only_arrays():
         (lambda: triples.compute_ece([0.2], [1, 1], [1, 0]), "predictions: expected 1 label"),
         (lambda: triples.compute_ece([0.2, 0.3], [1, 1], [1]), "labels: expected 2 labels, one for each prediction"),
         (lambda: triples.compute_ece([0.2, 0.3], [[1, 1]], [1, 0]), r"predictions: expected shape \(N,\)"),
-        (lambda: triples.compute_ece([0.2, 0.3], [1, 1], ["1", "0"]), "labels: expected labels of the same type as predictions"),
+        (
+            lambda: triples.compute_ece([0.2, 0.3], [1, 1], ["1", "0"]),
+            "labels: expected labels of the same type as predictions",
+        ),
         (
             lambda: triples.compute_ece([0.2, 0.3], [1, 1], [1, np.nan]),
             "labels: expected a class in every row, got nan at row 1",

@@ -141,6 +141,9 @@ def test_a_measure_of_ones_own_ranks_models() -> None:
         ("mean_gap", "the measure has no best value"),
         ("breir", "did you mean 'brier'?"),
         ("oe_ratio", "no best value"),
+        ("brier_skill", "differences of this measure have no test"),
+        ("rps", "differences of this measure have no test"),
+        ("within_one", "differences of this measure have no test"),
     ],
 )
 def test_measures_that_rank_no_models(sort_by: str, said: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import pickle
 import warnings
 from pathlib import Path
@@ -201,3 +202,21 @@ def test_small_options_of_the_smooth_error_have_relplots_numbers(kernel):
 def test_the_number_of_bins_has_both_names():
     for metric in (ct.BinaryCalibrationError(7), ct.MulticlassAdaptiveCalibrationError(3, 7)):
         assert (metric.n_bins, metric.num_bins) == (7, 7)
+
+
+def test_a_refused_batch_leaves_the_metric_as_it_was() -> None:
+    """torchmetrics counts a batch before it is read."""
+    good, labels = torch.tensor([0.1, 0.9]), torch.tensor([0, 1])
+    for batches in (0, 1):
+        metric = ct.CalibrationError("binary")
+        for _ in range(batches):
+            metric.update(good, labels)
+        for preds in (torch.tensor([0.1, math.nan]), torch.tensor([0.1])):
+            with pytest.raises(InputError, match="preds: expected"):
+                metric.update(preds, labels)
+        assert metric.update_count == batches
+        if batches:
+            assert metric.compute() == pytest.approx(0.1)
+        else:
+            with pytest.warns(UserWarning, match="before"), pytest.raises(InputError, match="at least one batch"):
+                metric.compute()

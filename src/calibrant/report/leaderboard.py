@@ -132,7 +132,7 @@ def sorting_measure(sort_by: Any, measures: Sequence[Measure]) -> Measure:
     if measure is measures[0] or is_ranked_by(measure):
         return measure
     reason = (
-        "differences of this measure have no test" if measure.better == "lower" else "the measure has no best value"
+        "the measure has no best value" if measure.better == "neither" else "differences of this measure have no test"
     )
     raise InputError(
         "sort_by", f"one of {', '.join(able)}", f"{measure.name!r}: {reason}", f"pass {measures[0].name!r}"

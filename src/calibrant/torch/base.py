@@ -301,8 +301,12 @@ class ProbabilityMetric(SharingMetric):
             0 or 1, or class indices; ``targets`` is the same.
         """
         method = "update" if self._before is None else "forward"
-        preds, target = batch_of(method, preds, target, probs=probs, targets=targets)
-        self._take(preds, target)
+        try:
+            preds, target = batch_of(method, preds, target, probs=probs, targets=targets)
+            self._take(preds, target)
+        except BaseException:
+            self._update_count -= 1  # torchmetrics counts a batch before it is read
+            raise
         if self._before is None:  # a collection calls `forward` of each metric
             self._offer(preds, target)
 

@@ -31,8 +31,9 @@ _DECIDING: Final = 1.01  # how much larger a variance is than the observed one, 
 
 
 def is_ranked_by(measure: Measure) -> bool:
-    """Whether models can be ranked by a measure: it has a direction, and its differences are nearly normal."""
-    return measure.better != "neither" and measure.influence is not None
+    """Whether models can be ranked by a measure: it has a direction, and differences that are nearly normal."""
+    compared = isinstance(measure.comparison, Difference)
+    return compared and measure.better != "neither" and measure.influence is not None
 
 
 def spread_of(
