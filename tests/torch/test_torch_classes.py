@@ -22,7 +22,7 @@ import calibrant  # noqa: E402
 from calibrant import torch as ct  # noqa: E402
 from calibrant.compat import bensemble, pyhealth, triples  # noqa: E402
 from calibrant.errors import InputError  # noqa: E402
-from calibrant.torch.base import ProbabilityMetric  # noqa: E402
+from calibrant.torch.base import BatchError, ProbabilityMetric  # noqa: E402
 
 #: The metrics; the package has a layer too.
 METRICS = [name for name in ct.__all__ if issubclass(getattr(ct, name), torchmetrics.Metric)]
@@ -171,7 +171,7 @@ def test_a_subclass_with_its_own_update_shares_no_states(first, named):
     for preds in (low, high):
         collection.update(preds, torch.ones(8, dtype=torch.long))
     if named:
-        with pytest.raises(InputError, match="leave compute_groups out"):
+        with pytest.raises(BatchError, match="leave compute_groups out"):
             collection.compute()
     else:
         values = collection.compute()

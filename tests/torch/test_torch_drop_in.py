@@ -15,6 +15,7 @@ torchmetrics = pytest.importorskip("torchmetrics", reason="the torch extra is no
 
 from calibrant import torch as ct  # noqa: E402
 from calibrant.errors import InputError  # noqa: E402
+from calibrant.torch.base import BatchError  # noqa: E402
 
 
 def classes(n=300, width=5, seed=0):
@@ -115,7 +116,7 @@ def test_a_metric_whose_batches_nobody_can_give_it_says_so():
     first.update(torch.rand(9), torch.ones(9))
     late.make = first.make  # the batch is gone
     late._update_count = 1
-    with pytest.raises(InputError, match="leave compute_groups out"):
+    with pytest.raises(BatchError, match="leave compute_groups out"):
         late.compute()
     late.reset()
     assert late(torch.tensor([0.5]), torch.tensor([1])) == 0.5

@@ -515,8 +515,8 @@ class ProbabilityMetric(SharingMetric):
             Before the first batch, for metrics of torchmetrics or TorchUncertainty that raise a `ValueError` then; the
             other metrics return NaN. On a GPU also for the batches.
         """
-        self._check_make()
         try:
+            self._check_make()
             self._raise_faults()
             if self._raises_empty and not (self._update_count or bool(self.seen.any())):
                 raise InputError("preds", "at least one batch before compute", "none", "call update first")
