@@ -114,6 +114,13 @@ def test_every_output_names_the_file_and_its_options() -> None:
     assert f"- options: {said.removeprefix('options ')}\n" in Path("a.md").read_text(encoding="utf-8")
     assert "options from calibrant.toml: level" in run(*COMPARE)[1]
     assert "options from" not in run(*COMPARE, "--level", 0.9)[1]
+    write("calibrant.toml", 'tolerance = 0.02\n[monitor]\nscore = "win"\noutcome = "won"\n')
+    out = run("monitor", "state.json", "games.csv", "--html", "m.html")[1]
+    assert "\noptions from calibrant.toml: score, outcome, tolerance\n" in out
+    assert "from calibrant.toml: score, outcome, tolerance" in Path("m.html").read_text(encoding="utf-8")
+    assert summary("monitor", "state.json", "--no-config")["source"] == {"event": "won = 1"}
+    shown = summary("monitor", "state.json")["source"]["config"]
+    assert shown == {"path": "calibrant.toml", "options": ["score", "outcome", "tolerance"]}
 
 
 def test_an_error_names_the_file_that_an_option_came_from() -> None:

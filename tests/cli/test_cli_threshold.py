@@ -159,6 +159,10 @@ def test_classes_are_certified_by_their_confidence() -> None:
         (("--yes-risk", "0.1"), "--yes-risk and --no-risk belong together"),
         (("--yes-risk", "0.1", "--no-risk", "0.1", "--max-risk", "0.1"), "--max-risk does not work with --yes-risk"),
         (("--yes-risk", "0.1", "--no-risk", "0.1", "--by", "model"), "--by does not work with --yes-risk"),
+        (
+            ("--yes-risk", "0.1", "--no-risk", "0.1", "--notion", "top-label"),
+            "--notion top-label does not work with --yes-risk",
+        ),
         (("--per-class", "--by", "model"), "--per-class and --by exclude each other"),
         (("--cost-of-error", "3"), "--cost-of-error and --cost-of-referral belong together"),
         (("--cost-of-error", "3", "--cost-of-referral", "4"), "pass a cost above 0 and below that of an error, 3"),

@@ -202,6 +202,8 @@ def test_the_words_of_what_is_not_decided() -> None:
         f"Inconclusive for a tolerance of 0.03: 95 % confidence bounds {decision.low:.3f} and {decision.high:.3f}. "
         f"About {decision.more_rows:,} more rows would settle it if the true ECE equals the estimate."
     )
+    difference = evaluate(p, y, tolerance=0.02, tolerance_of="mean_gap", n_resamples=0)
+    assert deciding(difference).endswith("would settle it if the true size of the mean difference equals the estimate.")
     p, y = rows(2_000, 8, 1.5)
     bounds = decided(p, y, tolerance=0.5)
     middle = evaluate(p, y, n_resamples=0)["ece"]

@@ -244,7 +244,7 @@ def test_data_without_the_band_are_refused():
     wide = np.column_stack([1 - p, p])
     ask = functools.partial(evaluate, bands="simultaneous")
     for arguments, options, message in (
-        ((p, y), {"weights": p + 0.1}, "'pointwise' for weights that are not whole numbers"),
+        ((p, y), {"weights": p + 0.1}, "'pointwise' for sampling weights"),
         ((p, y), {"clusters": np.arange(60) // 3}, "'pointwise' for rows in clusters"),
         ((p, y), {"level": None}, "'pointwise' without intervals"),
         ((wide, y), {"notion": "classwise"}, "'pointwise' if every class is evaluated"),

@@ -84,7 +84,8 @@ def main() -> None:
     "--classwise/--no-classwise",
     default=None,
     help=(
-        "Report the calibration of each class too (default: for at most 10,000 classes, or fewer than 500 in a sketch)."
+        "Report the calibration of each class too (default: for at most 10,000 classes; in a sketch, for fewer than "
+        "500 without --by)."
     ),
 )
 @option("--ordered", is_flag=True, help="Read the classes as ordered levels, in the order of the columns.")
@@ -457,8 +458,8 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     metavar="METHOD",
     type=click.Choice(("closed", "fixed-sequence", "betting")),
     help=(
-        "The test of thresholds: closed (default), fixed-sequence, or betting (for clusters and sampling weights; "
-        "the default if weights are not whole numbers)."
+        "The test of thresholds: closed (default), fixed-sequence, or betting (for clusters, and by default for "
+        "sampling weights)."
     ),
 )
 @option(
@@ -582,7 +583,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     "--max-weight",
     type=float,
     metavar="WEIGHT",
-    help="The largest possible weight of a row. Needed for weights that are not whole numbers.",
+    help="The largest possible weight of a row. Needed for sampling weights.",
 )
 @option(
     "--threshold",

@@ -421,7 +421,7 @@ draws = declared(
     option("--rng", type=NATURAL, default=CommandOptions.rng, help="The seed of the simulated data sets."),
 )
 outputs = declared(
-    option("--quiet", is_flag=True, help="Print only errors, warnings, and the reason of a failed condition or gate."),
+    option("--quiet", is_flag=True, help="Print only errors, and the reason of a failed condition or gate."),
     json,
     option(
         "--html",
@@ -660,6 +660,7 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
         yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
     elif options.yes_risk is not None:
         others = {"--max-risk": options.max_risk, "--by": options.by, "--probs": options.probs}
+        others["--notion top-label"] = options.notion == "top-label"
         for option in _given({**others, "--per-class": options.per_class}):
             yield f"{option} does not work with --yes-risk and --no-risk; leave {option} out, or the other two"
     if options.gates_path is not None and options.question is not None:
@@ -692,7 +693,8 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
             yield f"{option} does not work with --time; leave one of them out: without --time, {alone}"
     if not options.files:
         names = ("label", "groups", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path")
-        for option in _given({f"--{name.removesuffix('_path')}": getattr(options, name) for name in names}):
+        typed = [name for name in names if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        for option in _given({f"--{name.removesuffix('_path')}": getattr(options, name) for name in typed}):
             yield f"{option.replace('_', '-')} describes a slice; name the file of the slice too, such as week31.csv"
 
 

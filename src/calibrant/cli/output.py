@@ -169,8 +169,10 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
     from calibrant.render.blocks import Source
 
     event = watch.read_from.get("event")
-    source = Source(event=event or "", window=(options.since_onset_path or "") if watch.drift is not None else "")
-    summary = watch.to_dict() | ({} if event is None else {"source": {"event": event}})
+    window = (options.since_onset_path or "") if watch.drift is not None else ""
+    source = Source(event=event or "", window=window, options=_configured(options))
+    read = ({} if event is None else {"event": event}) | _configuration(options)
+    summary = watch.to_dict() | ({"source": read} if read else {})
     contents: dict[str, Callable[[], bytes]] = {
         "json": lambda: _json(summary),
         **_contents(watch, source, options.title or Path(options.state_path).name, options),
@@ -183,7 +185,10 @@ def write_monitor(watch: Monitor, predictions: FileRead | None, options: Command
                 f"{options.since_onset_path} is not written, because the monitor has not raised an alarm about a drift"
             )
         del contents["since_onset"]
-    failures = _write_all(contents, lambda: _text(watch._document(source), title=options.state_path), options)
+    used = str(options.config or "")
+    failures = _write_all(
+        contents, lambda: _text(watch._document(source), title=options.state_path, used=used), options
+    )
     if predictions is not None and not options.quiet:
         warn(predictions)
         if isinstance(predictions, FileDecisions) and options.question is None:
@@ -366,9 +371,18 @@ def _sources(predictions: FileRead, options: CommandOptions, event: str | None) 
         sources["protocol"] = predictions.protocol
     if left_out := getattr(predictions, "left_out", {}):
         sources["left_out"] = dict(left_out)
-    if options.config is not None:
-        sources["config"] = asdict(options.config)
-    return sources
+    return sources | _configuration(options)
+
+
+def _configuration(options: CommandOptions) -> dict[str, Any]:
+    """Return the file of options, and which of them it set, for the JSON; nothing without a file."""
+    return {} if options.config is None else {"config": asdict(options.config)}
+
+
+def _configured(options: CommandOptions) -> str:
+    """Return the same for readers, without the folder of the file."""
+    config = options.config and str(replace(options.config, path=Path(options.config.path).name))
+    return (config or "").removeprefix("options ")
 
 
 def _json(summary: Mapping[str, Any]) -> bytes:
@@ -381,7 +395,6 @@ def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandO
     """Return what readers see of where the predictions come from: names of files without folders."""
     from calibrant.render.blocks import Source
 
-    config = options.config and str(replace(options.config, path=Path(options.config.path).name))
     return Source(
         event=sources["event"] or "",
         pooled=sources.get("pooled", ""),
@@ -390,7 +403,7 @@ def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandO
         columns=predictions.described(),
         timezone=options.timezone_used or "",
         protocol=predictions.protocol or "",
-        options=(config or "").removeprefix("options "),
+        options=_configured(options),
     )
 
 

@@ -312,7 +312,7 @@ def _check_bands(bands: Bands, level: float | None, data: EvaluatedData) -> None
         raise InputError("bands", expected, repr(bands), remedy)
     if not data.tables[0].whole:
         reason = "because the simultaneous band needs weights that count rows"
-        expected = f"'pointwise' for weights that are not whole numbers, {reason}"
+        expected = f"'pointwise' for sampling weights, {reason}"
         raise InputError("bands", expected, repr(bands), remedy)
 
 

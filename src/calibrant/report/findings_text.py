@@ -437,7 +437,8 @@ def _more_rows(findings: _Findings, facts: _Facts, name: str) -> str:
         return f" A decision needs at least {MINORITY} rows (or clusters) with each outcome."
     if facts["more_rows"] is None:
         return " The estimate is too close to the tolerance to say how many more rows would settle it."
-    return f" About {facts['more_rows']:,} more rows would settle it if the true {name} equals the estimate."
+    true = f"the true {name.removeprefix('the ')}"
+    return f" About {facts['more_rows']:,} more rows would settle it if {true} equals the estimate."
 
 
 # ---------------------------------------------------------------- dependence, groups
