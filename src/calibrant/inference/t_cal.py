@@ -53,7 +53,7 @@ def t_cal_test(
     Parameters
     ----------
     n_resamples : int, default 1000
-        How many samples B of outcomes to draw; the p-value is at least 1 / (B + 1).
+        How many samples B of outcomes to draw; the p-value of T is at least 1 / (B + 1).
     rng : int or numpy.random.Generator or numpy.random.SeedSequence, default 0
         The seed: equal seeds give equal p-values. A Generator advances with each call. The number of threads plays no
         part.
