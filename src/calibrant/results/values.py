@@ -89,7 +89,8 @@ class Estimate:
     level : float
         The nominal confidence of the interval.
     floor : Floor or None
-        The value under perfect calibration at this number of rows; None if the measure is not a calibration error.
+        The value under perfect calibration at this number of rows; None without one, as for other than calibration
+        errors.
     p_value : float
         The probability of a value at least this large under perfect calibration; NaN without a floor.
     method : str
@@ -295,7 +296,7 @@ class CalibrationCurve:
     confidence_lows, confidence_highs : (M,) float64
         The confidence band, around the curve, for the true rate. NaN if it needs resampling and none was done.
     consistency_lows, consistency_highs : (M,) float64
-        The consistency band, around the diagonal: the range of the curve if the scores were right.
+        The consistency band, around the diagonal: the range of the curve if the scores were right; NaN likewise.
     level : float
         The nominal confidence of the bands.
     bandwidth : float
