@@ -536,6 +536,12 @@ def test_without_resampling_the_isotonic_bands_are_null_with_their_reason():
     assert written["curves"]["smooth"]["confidence_lows"][0] is not None
 
 
+def test_the_reason_of_a_missing_bandwidth_names_its_curve():
+    reasons = evaluate(*LAWS["few rows"], profile="clinical", n_resamples=0).to_dict()["not_finite"]
+    found = {path: reason for path, reason in reasons.items() if path.endswith(".bandwidth")}
+    assert found == {f"curves.{kind}.bandwidth": f"the {kind} curve has no bandwidth" for kind in ("isotonic", "loess")}
+
+
 @pytest.mark.parametrize("weights", [None, np.random.default_rng(23).uniform(0.3, 2, 400)])
 def test_the_smooth_curve_is_its_formula(weights):
     p, y = LAWS["tilted"]

@@ -103,7 +103,8 @@ def hosmer_lemeshow_test(
 
     Notes
     -----
-    The groups of a sketch end between its cells, so the statistic is an approximation for all ``cuts``.
+    The groups of a sketch end between its cells, so the statistic is an approximation, unless ``cuts`` is "width" and
+    ``n_groups`` divides 300.
 
     The chi-square law needs about five expected outcomes of either kind in each group. Cost: as `spiegelhalter_test`.
 

@@ -65,13 +65,13 @@ def spiegelhalter_test(
 
     Parameters
     ----------
-    probs : array, (N,), (N, 1), (N, C) or (N, C, ...), or ReliabilityTable
-        Probabilities, as in `expected_calibration_error`; or a table of one event, without any other argument.
+    probs : array, (N,), (N, 1), (N, C) or (N, C, ...), ReliabilityTable or CalibrationSketch
+        Probabilities, as in `expected_calibration_error`; or a table or sketch of one event, alone.
     targets : array, (N,) or (N, ...), or one-hot like probs
-        0 or 1, or class indices 0 to C - 1. Needed unless ``probs`` is a table.
+        0 or 1, or class indices 0 to C - 1. Needed unless ``probs`` is a table or a sketch.
     notion : {"positive", "top-label"}, optional
         The evaluated event; by default the one that follows from the shape.
-    weights : array, (N,), optional
+    weights : array, (N,) or (N, ...), optional
         Weights. Whole numbers are frequency weights: weight 2 counts the row twice. Otherwise each row is one
         prediction with its own weight w, and variances are sums with w^2.
     ignore_index : int, optional
@@ -91,10 +91,10 @@ def spiegelhalter_test(
         number), ``largest_cluster`` (its share of the rows) and a ``flag`` if few clusters decide. If each cluster has
         one row, the numbers are those without clusters.
 
-        An event with score 0, or a non-event with score 1, refutes calibration whatever Z is: the p-value is then 0.
-        Nearly impossible outcomes count too. If the probability that any row has an outcome as unlikely as the least
-        likely one in the data is at most 1e-6, it is the p-value, unless that of Z is smaller. ``details`` hold
-        ``impossible_outcomes``, their number, and ``p_value_of_statistic``, that of Z alone.
+        An event with score 0, or a non-event with score 1 that is not from logits, refutes calibration whatever Z is:
+        the p-value is then 0. Nearly impossible outcomes count too. If the probability that any row has an outcome as
+        unlikely as the least likely one in the data is at most 1e-6, it is the p-value, unless that of Z is smaller.
+        ``details`` hold ``impossible_outcomes``, their number, and ``p_value_of_statistic``, that of Z alone.
 
         Scores of 0, 1/2 and 1 add nothing to the variance. If all scores are such, the variance is 0. Then Z is 0 with
         p-value 1; or inf with p-value 0, if an outcome occurred that its score excluded. If the numerator of Z is 0 in
@@ -104,8 +104,8 @@ def spiegelhalter_test(
     ------
     calibrant.errors.InputError
         A `ValueError` that names the argument, what was expected, what came and what to do. As for
-        `expected_calibration_error`; also for the notions "classwise" and "multilabel", and for any other argument
-        passed with a table.
+        `expected_calibration_error`; also for the notions "classwise" and "multilabel", any other argument passed with
+        a table, and rows of one cluster.
 
     Notes
     -----
@@ -182,7 +182,7 @@ def ks_test(
     Raises
     ------
     calibrant.errors.InputError
-        As `spiegelhalter_test`.
+        As `spiegelhalter_test`; also for ``n_resamples`` below 1.
 
     References
     ----------
@@ -285,7 +285,7 @@ def cox_test(
     probs, targets, notion, weights, ignore_index, logits, clusters
         As in `spiegelhalter_test`. With weights that are not whole numbers the weighted likelihood is maximised, and T
         is scaled to N = (sum w)^2 / sum w^2 predictions. With clusters T is the score statistic of a = 0 and b = 1, by
-        the covariance of sums over clusters: clusters change the distribution of the likelihood ratio.
+        the covariance of sums over clusters; with fewer than 4 clusters, of a = 0 alone.
 
     Returns
     -------

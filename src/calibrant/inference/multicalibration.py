@@ -96,7 +96,7 @@ class MulticalibrationError:
     group : str or None
         The worst group; None if it is all rows.
     groups : tuple of GroupKuiper
-        All rows, then each group in the order of the names.
+        All rows, then each group by name; from a mapping of arrays, in its order.
     n : int
         The number of evaluated rows.
     method : str
@@ -195,8 +195,8 @@ def multicalibration_error(
     Raises
     ------
     calibrant.errors.InputError
-        As `expected_calibration_error`; without groups, for groups of another length, with missing names, and for
-        groups passed with a sketch.
+        As `expected_calibration_error`; without groups, for groups of another length, with missing names, for groups
+        passed with a sketch, and for a table.
 
     Notes
     -----

@@ -65,7 +65,7 @@ def consistency(
     level : float, default 0.95
         The quantile of the noise floor.
     n_resamples : int, default 1000
-        The number of simulated data sets B; the least p-value is 1 / (B + 1).
+        The number of simulated data sets B; the least p-value of T is 1 / (B + 1).
     rng : int or numpy.random.Generator, default 0
         The seed. The numbers do not depend on the number of threads.
 

@@ -53,7 +53,7 @@ def t_cal_test(
     Parameters
     ----------
     n_resamples : int, default 1000
-        How many samples B of outcomes to draw; the p-value is at least 1 / (B + 1).
+        How many samples B of outcomes to draw; the p-value of T is at least 1 / (B + 1).
     rng : int or numpy.random.Generator or numpy.random.SeedSequence, default 0
         The seed: equal seeds give equal p-values. A Generator advances with each call. The number of threads plays no
         part.
@@ -80,7 +80,7 @@ def t_cal_test(
 
     - T is the maximum of standardised statistics, with its own law. The paper rejects if any of the tests does at its
       share of the level. A maximum has a p-value and is less conservative, because the :math:`T_m` are dependent.
-    - The scores are kept, not resampled, so the test is exact for them.
+    - The scores are kept, not resampled, so the test is exact for independent rows with up to 4,396 distinct scores.
     - Bins are closed on the right.
     - There are at most N / 2 and 2,048 bins. The paper goes on to about N^2 / log N bins, where no bin holds two rows.
 

@@ -1,7 +1,7 @@
 """The measures: what each one is, how it is computed and inferred, and its function ``f(probs, targets, ...)``.
 
 Every function takes arrays of any library (NumPy, PyTorch, JAX, CuPy, pandas, Polars, PyArrow, lists) and shares these
-parameters, documented in full on `expected_calibration_error`: ``notion``, ``weights``, ``ignore_index``, ``logits``.
+parameters, documented in full on `expected_calibration_error`: ``weights``, ``ignore_index``, ``logits``.
 """
 
 from typing import TYPE_CHECKING

@@ -229,7 +229,8 @@ class Measure:
     Raises
     ------
     calibrant.errors.InputError
-        For a name that is not usable as a key, for unknown choices, and for a range that does not rise.
+        For a name that is not usable as a key, an empty label or meaning, a value that is not callable, unknown
+        choices, and a range that does not rise.
 
     Examples
     --------

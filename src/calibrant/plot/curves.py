@@ -66,8 +66,8 @@ def calibration_curve(
     counts : bool, default True
         Whether to draw the share of the rows in each bin of a report on a strip above the axes.
     label : str, optional
-        The name in the legend; by default "Outcome rate, isotonic" or similar. The entry of the consistency band
-        has it too.
+        The name in the legend; by default "Observed frequency, isotonic" or similar. The entry of the
+        consistency band has it too.
     color : colour of matplotlib, optional
         The colour of the curve and its bands; by default the next of seven that everyone can tell apart.
     line : mapping, optional

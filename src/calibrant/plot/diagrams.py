@@ -81,7 +81,7 @@ def reliability_diagram(
     Parameters
     ----------
     result : Report or ReliabilityDiagram
-        From `calibrant.evaluate` or `calibrant.reliability_diagram`. Only a report has intervals and a band.
+        From `calibrant.evaluate` or `calibrant.reliability_diagram`, which has intervals and a band with a ``level``.
     kind : {"bars", "points"}, default "bars"
         How the bins are drawn.
     intervals : bool, default True
@@ -97,10 +97,10 @@ def reliability_diagram(
         largest share.
     number : {"auto", "ece", "smece", "ace"} or None, default "auto"
         The error that is written in the upper left corner, with its interval: the ECE of a report, the smooth ECE, or
-        the ECE over bins of equal frequency. "auto" is the ECE, or the smooth ECE of a report without it; nothing for a
-        result with neither. None leaves it out.
+        the ECE over bins of equal frequency. "auto" is the first of them that the result has; nothing if it has none.
+        None leaves it out.
     label : str, optional
-        The name in the legend; by default "Outcome rate" or "Share right". The entry of the band has it too.
+        The name in the legend; by default "Observed frequency" or "Accuracy". The entry of the band has it too.
     color : colour of matplotlib, optional
         The colour of the series; by default the next of seven that everyone can tell apart.
     line : mapping, optional
@@ -326,8 +326,8 @@ def classwise(
 ) -> Any:
     """Draw the reliability diagrams of single classes, in a grid of panels.
 
-    The title of a panel names the class, its error and its number of rows. If classes are left out, the figure says
-    how many are shown.
+    The title of a panel names the class, its error and the number of rows of this class. If classes are left out,
+    the figure says how many are shown.
 
     Parameters
     ----------
@@ -353,8 +353,8 @@ def classwise(
     Raises
     ------
     calibrant.errors.InputError
-        For another order, for another type of result, for a report without classes, for a single Axes, and for fewer
-        Axes than panels.
+        For another order or type of result, for a report without classes, for ``max_classes`` below 1, for a single
+        Axes, and for fewer Axes than panels.
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 

@@ -45,8 +45,8 @@ def groups(
     correction for the number of groups are flagged.
 
     For a measure that the profile shows for every group (``report.forests``), a dashed line marks the value of
-    calibrated scores, and the label of the axis gives the heterogeneity: I², the share of the variation between groups
-    that is beyond sampling error, and the p-value of Cochran's test.
+    calibrated scores (for the AUROC, of no discrimination), and the label of the axis gives the heterogeneity: I², the
+    share of the variation between groups that is beyond sampling error, and the p-value of Cochran's test.
 
     Marginal subgroups (a mapping as ``groups`` of `calibrant.evaluate`) are in one figure: below the name of each
     column its groups, and at the end all rows.
@@ -153,7 +153,7 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
     legend : bool, default True
         Whether to draw one legend, below all panels.
     ax : array of matplotlib.axes.Axes, Figure or SubFigure, optional
-        Five Axes to draw on, or a figure to divide. By default a new figure.
+        An Axes for each measure, or a figure to divide. By default a new figure.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def differences(comparison: PlottableComparison, *, legend: bool = True, ax: Any
     Raises
     ------
     calibrant.errors.InputError
-        For an argument that is not a comparison, and for fewer than five Axes.
+        For an argument that is not a comparison, and for fewer Axes than measures.
     calibrant.errors.MissingDependencyError
         Without matplotlib.
 

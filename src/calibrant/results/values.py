@@ -87,9 +87,10 @@ class Estimate:
     low, high : float
         The ends of the confidence interval of the estimated quantity; NaN without an interval.
     level : float
-        The confidence of the interval: in at least this share of samples it contains the true value.
+        The nominal confidence of the interval.
     floor : Floor or None
-        The value under perfect calibration at this number of rows; None if the measure is not a calibration error.
+        The value under perfect calibration at this number of rows; None without one, as for other than calibration
+        errors.
     p_value : float
         The probability of a value at least this large under perfect calibration; NaN without a floor.
     method : str
@@ -220,8 +221,8 @@ class Decision:
     Attributes
     ----------
     state : {"proven", "disproven", "open"}
-        "proven": the error is below the tolerance; "disproven": it is above. Each is wrong with probability
-        1 - ``level`` at most. "open": these rows do not decide it.
+        "proven": the error is below the tolerance; "disproven": it is above. Each is wrong with a nominal
+        probability of at most 1 - ``level``. "open": these rows do not decide it.
     measure : str
         The error.
     tolerance : float
@@ -251,7 +252,7 @@ class ReliabilityDiagram:
     Attributes
     ----------
     edges : (M + 1,) float64
-        The ends of the bins. For quantile bins, each bin's largest score: a bin is (edge, next edge].
+        The ends of the bins. For quantile bins, 0, each bin's largest score and 1; a bin is (edge, next edge].
     counts : (M,) int64, or float64 with weights
         The predictions in each bin.
     confidences : (M,) float64
@@ -295,11 +296,11 @@ class CalibrationCurve:
     confidence_lows, confidence_highs : (M,) float64
         The confidence band, around the curve, for the true rate. NaN if it needs resampling and none was done.
     consistency_lows, consistency_highs : (M,) float64
-        The consistency band, around the diagonal: the range of the curve if the scores were right.
+        The consistency band, around the diagonal: the range of the curve if the scores were right; NaN likewise.
     level : float
-        The share of samples in which a point lies within its band.
+        The nominal confidence of the bands.
     bandwidth : float
-        The bandwidth of the smooth curve's kernel; NaN for the isotonic curve.
+        The bandwidth of the smooth curve's kernel; NaN for other curves.
     bands : {"pointwise", "simultaneous"}
         Where the confidence band holds: at each score alone, or at all scores at once. Between two points the lower
         end of a simultaneous band is that on the left, and the upper end that on the right. The consistency band is
@@ -691,7 +692,7 @@ def plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) -> 
     columns = ("scores", "rates", "confidence_lows", "confidence_highs", "consistency_lows", "consistency_highs")
     return {
         **_attributes(curve, columns, path, missing, "the band needs resampling"),
-        **_attributes(curve, ("bandwidth",), path, missing, "the isotonic curve has no bandwidth"),
+        **_attributes(curve, ("bandwidth",), path, missing, f"the {curve.kind} curve has no bandwidth"),
         "bands": curve.bands,
     }
 

@@ -74,8 +74,8 @@ class CellSums(NamedTuple):
 class ReliabilityTable:
     """Pooled scores of one event: a row per distinct score, or per occupied cell of a grid.
 
-    Make one with `from_scores` or `from_arrow`; add two with ``+``. Rows are in increasing order of the score, so
-    nothing computed from a table depends on the order of the predictions.
+    Make one with `from_scores`, `from_predictions` or `from_arrow`; add two with ``+``. Rows are in increasing
+    order of the score, so nothing computed from a table depends on the order of the predictions.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class ReliabilityTable:
             decides.
         units : bool, default False
             Whether weights that are not integers may be divided by a common factor, which changes no result. Weights
-            may then have any size, but such tables cannot be added.
+            may then have any size, but such tables must not be added.
 
         Raises
         ------

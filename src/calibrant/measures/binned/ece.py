@@ -64,7 +64,7 @@ def expected_calibration_error(
     closed : {"right", "left"}, default "right"
         The closed side of uniform bins: ((j-1)/M, j/M] with 0 in the first bin, or [(j-1)/M, j/M) with 1 in the last.
         Edges are rounded to the scores' type, so 0.6 is on the edge 0.6 in every precision.
-    weights : array, (N,), optional
+    weights : array, (N,) or (N, ...), optional
         Frequency weights: weight 2 counts the row twice, weight 0 leaves it out.
     ignore_index : int, optional
         Rows with this target are left out, whatever their probabilities.
@@ -82,8 +82,8 @@ def expected_calibration_error(
     ------
     calibrant.errors.InputError
         A `ValueError` that names the argument, what was expected, what came and what to do. For empty input, NaN or
-        infinity, values outside [0, 1], rows that do not sum to 1, targets out of range, unusable weights and unknown
-        options.
+        infinity, values outside [0, 1] beyond rounding, rows that do not sum to 1, targets out of range,
+        unusable weights and unknown options.
 
     Notes
     -----

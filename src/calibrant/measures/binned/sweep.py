@@ -33,7 +33,7 @@ def monotone_sweep_calibration_error(
 
     For 2, 3, ... bins of equal frequency, the sweep stops at the first number for which a bin has a lower observed
     frequency than the bin before, and uses one bin less. With b bins, a score is in bin :math:`\lfloor b\, i / N
-    \rfloor`, i being the mean rank of its rows, from 0. If the rates of all distinct scores increase, each score is a
+    \rfloor`, i being the mean rank of its rows, from 0. If the rates of the distinct scores never fall, each score is a
     bin of its own. The error is that of `expected_calibration_error` over these bins: in [0, 1], in units of
     probability; lower is better.
 

@@ -93,8 +93,8 @@ def net_benefit(
     -----
     Intervals are for each threshold alone and for independent rows, by the central limit theorem. A report on rows
     in clusters (``evaluate(..., clusters=..., profile="clinical")``) has intervals by cluster. They need 30
-    treated rows. With 70 and more, 93 to 96 % of 95 % intervals hold the true value. With weights that are not
-    integers, variances are sums of squared weights.
+    treated rows. With 70 and more, and 15 of each outcome, 93 to 96 % of 95 % intervals hold the true value. With
+    weights that are not integers, variances are sums of squared weights.
 
     Cost: one read, one sort of N integers, O(N + T log N).
 

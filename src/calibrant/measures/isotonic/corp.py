@@ -52,8 +52,8 @@ def score_decomposition(
 
     CORP: let x be the isotonic fit of the outcomes on the scores, and r the base rate. Then MCB = S(p) - S(x),
     DSC = S(r) - S(x) and UNC = S(r). MCB is what a monotone recalibration gains on these rows. No bins have to be
-    chosen, and all terms are at least 0. Murphy: reliability, resolution and uncertainty of a histogram;
-    ``within_bins`` is what the bins hide.
+    chosen, and all terms are at least 0. Murphy: reliability, resolution and uncertainty of a histogram. What the bins
+    hide is added as ``within_bins``.
 
     Parameters
     ----------
@@ -69,7 +69,8 @@ def score_decomposition(
     Returns
     -------
     ScoreDecomposition
-        Infinite log scores give an infinite miscalibration; the other terms stay finite.
+        An infinite log score makes the miscalibration infinite, or ``within_bins`` if the bins hide it; the other terms
+        stay finite.
 
     Notes
     -----

@@ -35,7 +35,7 @@ class VariationalError:
     under : float
         The part of ``value`` that comes from the rows whose scores are too low.
     level : float
-        The confidence: the true error is below ``low`` in at most a share (1 - level) / 2 of samples.
+        The confidence: the true error is below ``low`` in about a share (1 - level) / 2 of samples or fewer.
     method : str
         How the bound was computed.
     n : int
@@ -85,7 +85,7 @@ def variational_calibration_error(
         As in `expected_calibration_error`, for one evaluated event; ``probs`` may be a `ReliabilityTable` or a
         `CalibrationSketch`.
     level : float, default 0.95
-        The bound is the lower end of an interval at this level, so it is false in at most 2.5 % of samples.
+        The bound is the lower end of an interval at this level, nominally false in at most 2.5 % of samples.
     rng : int, numpy.random.Generator or numpy.random.SeedSequence, default 0
         Decides the folds. The same seed gives the same numbers.
 

@@ -49,7 +49,7 @@ def accuracy(
     """Return the share of rows whose predicted class is right, in [0, 1].
 
     The predicted class is the most probable one; ties go to the lowest class. A single score predicts class 1 if it is
-    at least 0.5. Parameters and errors are those of `expected_calibration_error`.
+    at least 0.5. Parameters and errors are those of `expected_calibration_error`; a table is not accepted.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def brier_score(
 
     A proper score; lower is better. It is in [0, 1] for one event and in [0, 2] for classes. For (N, 2) both columns
     add the same, so it is twice the score of class 1's column. Probabilities are never clipped. Parameters and errors
-    are those of `expected_calibration_error`.
+    are those of `expected_calibration_error`; a table is not accepted.
 
     References
     ----------
@@ -136,7 +136,7 @@ def top_label_brier_score(
     r"""Return the Brier score of the event "the predicted class is right": mean of (max p - [right])^2.
 
     It is in [0, 1]; lower is better. A single binary score p becomes max(p, 1 - p), and 0.5 predicts class 1. Ties
-    go to the lowest class. Parameters and errors are those of `expected_calibration_error`.
+    go to the lowest class. Parameters and errors are those of `expected_calibration_error`; a table is not accepted.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def negative_log_likelihood(
 
     A proper score, from 0 to infinity; lower is better. It is infinite if an observed outcome had probability 0;
     `evaluate` counts such rows. From logits it is computed by log-sum-exp, which does not overflow. The other
-    parameters and errors are those of `expected_calibration_error`.
+    parameters and errors are those of `expected_calibration_error`; a table is not accepted.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def negative_log_likelihood(
     Raises
     ------
     calibrant.errors.InputError
-        Also for eps outside [0, 1).
+        Also for eps outside [0, 1), and for eps above 0 with a sketch.
 
     Examples
     --------

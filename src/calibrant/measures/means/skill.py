@@ -60,7 +60,7 @@ def brier_skill_score(
     Raises
     ------
     calibrant.errors.InputError
-        Also for a sketch or a table that does not know how often each class is.
+        Also for a table, and for a sketch that does not know how often each class is.
 
     References
     ----------
@@ -217,8 +217,8 @@ def log_loss_skill_score(
     L is the mean log loss of the evaluated event. It is 1 for perfect predictions, 0 for the base rate itself, below 0
     for what is worse, and -inf if an observed outcome had probability 0; higher is better. NaN if all outcomes are
     equal: then the base rate is right. It is McFadden's (1974) pseudo R² of a logistic regression that gave the scores.
-    Ties and the order of the rows play no part. Parameters, errors and cost are those of `expected_calibration_error`,
-    for one evaluated event.
+    Ties and the order of the rows play no part. A sketch gives an upper bound. Parameters, errors and cost are those of
+    `expected_calibration_error`, for one evaluated event.
 
     References
     ----------

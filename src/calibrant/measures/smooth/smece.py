@@ -63,7 +63,7 @@ def smooth_calibration_error(
         "reflected" is the paper's kernel. "logit" smooths in log-odds, as relplot defines it. No theory covers it, and
         only the mesh computes it.
     bandwidth : float or "auto", default "auto"
-        A number gives S at that bandwidth; it is at least 1e-9.
+        A number gives S at that bandwidth; it is at least 1e-9, or 1e-6 for the mesh.
     method : {"exact", "mesh"}, optional
         "exact", the default for the reflected kernel, has an error certified below 1e-7 at any N. "mesh", the default
         for the logit kernel, is the algorithm of relplot 1.0 and gives its numbers. They differ most from the exact
@@ -80,8 +80,8 @@ def smooth_calibration_error(
     Raises
     ------
     calibrant.errors.InputError
-        As `expected_calibration_error`; also for ``method="exact"`` with the logit kernel, a bandwidth that is not a
-        positive number, and a classwise or multilabel notion.
+        As `expected_calibration_error`; also for ``method="exact"`` with the logit kernel or an option of the mesh, for
+        the mesh with a table or a sketch, a bandwidth that is too small, and a classwise or multilabel notion.
 
     Notes
     -----
