@@ -13,7 +13,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sketch import CalibrationSketch
 from calibrant.sketch.totals import Totals
 from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import table_in_units
+from calibrant.table.reliability_table import table_in_units, table_of_predictions
 
 #: What is evaluated: scores or probabilities of rows, or what was read before; and the same of groups.
 Predicted: TypeAlias = ArrayLike | ReliabilityTable | CalibrationSketch
@@ -69,7 +69,7 @@ class Arguments:
         if sketch is not None:
             self._check_alone(sketch, self.notion)
             return sketch.table
-        table = ReliabilityTable.from_predictions(
+        table = table_of_predictions(
             self.probs,
             self.targets,
             notion=self.notion,

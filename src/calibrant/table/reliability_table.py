@@ -186,7 +186,6 @@ class ReliabilityTable:
         weights: ArrayLike | None = None,
         ignore_index: int | None = None,
         logits: bool = False,
-        units: bool = False,
     ) -> ReliabilityTable:
         """Return the table of the evaluated event of predictions; a table as ``probs`` is returned unchanged.
 
@@ -195,9 +194,6 @@ class ReliabilityTable:
         probs, targets, notion, weights, ignore_index, logits
             As in `expected_calibration_error`; the notion is "positive" or "top-label", by default the shape
             decides.
-        units : bool, default False
-            Whether weights that are not integers may be divided by a common factor, which changes no result. Weights
-            may then have any size, but such tables must not be added.
 
         Raises
         ------
@@ -211,32 +207,9 @@ class ReliabilityTable:
         >>> table.scores, table.positives
         (array([0.6, 0.8]), array([0, 1]))
         """
-        if isinstance(probs, ReliabilityTable):
-            others = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
-            for name, value in {**others, "logits": logits or None}.items():
-                if value is not None:
-                    raise InputError(
-                        name,
-                        "no value with a ReliabilityTable",
-                        "a value",
-                        "leave this argument out, because the table contains all data",
-                    )
-            if len(probs) == 0:
-                remedy = "check the data and any filter that made the table"
-                raise InputError("probs", "a table with at least one row", "an empty table", remedy)
-            return probs
-        if targets is None:
-            raise InputError(
-                "targets", "an array", "None", "pass the targets, because only a ReliabilityTable contains its targets"
-            )
-        predictions = as_predictions(
-            probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion, units=units
+        return table_of_predictions(
+            probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
         )
-        evaluated = resolve(predictions, notion)
-        if evaluated in PER_CLASS:
-            remedy = "pass the column of one class at a time"
-            raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(evaluated), remedy)
-        return cls.pool(read(predictions, evaluated, scoring=False).events)
 
     def on_grid(self, grid: grids.Grid) -> ReliabilityTable:
         """Return the table with its rows pooled into the cells of a grid.
@@ -484,6 +457,49 @@ def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:
     """Return the sums of events over the cells of a grid, as `dispatch.cell_rows` does."""
     lookup = grids.lookup(grid, events.scores.dtype)
     return dispatch.cell_rows(np.ascontiguousarray(events.scores), events.outcomes, events.weights, *lookup)
+
+
+def table_of_predictions(
+    probs: Any,
+    targets: ArrayLike | None = None,
+    *,
+    notion: Notion | None = None,
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    logits: bool = False,
+    units: bool = False,
+) -> ReliabilityTable:
+    """Return the table of the evaluated event of predictions, as `ReliabilityTable.from_predictions`.
+
+    With ``units``, weights that are not integers may be divided by a common factor, which changes no result. Weights
+    may then have any size, but such tables must not be added.
+    """
+    if isinstance(probs, ReliabilityTable):
+        others = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
+        for name, value in {**others, "logits": logits or None}.items():
+            if value is not None:
+                raise InputError(
+                    name,
+                    "no value with a ReliabilityTable",
+                    "a value",
+                    "leave this argument out, because the table contains all data",
+                )
+        if len(probs) == 0:
+            remedy = "check the data and any filter that made the table"
+            raise InputError("probs", "a table with at least one row", "an empty table", remedy)
+        return probs
+    if targets is None:
+        raise InputError(
+            "targets", "an array", "None", "pass the targets, because only a ReliabilityTable contains its targets"
+        )
+    predictions = as_predictions(
+        probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion, units=units
+    )
+    evaluated = resolve(predictions, notion)
+    if evaluated in PER_CLASS:
+        remedy = "pass the column of one class at a time"
+        raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(evaluated), remedy)
+    return ReliabilityTable.pool(read(predictions, evaluated, scoring=False).events)
 
 
 def table_in_units(table: ReliabilityTable) -> ReliabilityTable:
