@@ -119,7 +119,7 @@ class ScoreDrift:
     distance : float
         The Kolmogorov distance of the two distributions, by 21 quantiles.
     limit : float
-        The distance that scores without drift exceed in less than 1 % of samples.
+        The distance that independent scores without drift exceed in less than 1 % of samples.
     """
 
     n: int
@@ -166,8 +166,8 @@ class Watch:
 class CalibrationMap:
     """A map of scores of one event or of the probabilities of classes, as `calibrant.recalibrate` fits it.
 
-    Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event increase, except
-    those of kind "bins". A constant is a map with one bin.
+    Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event never decrease,
+    except those of kind "bins". A constant is a map with one bin.
 
     Attributes
     ----------
@@ -181,8 +181,8 @@ class CalibrationMap:
     fitted : Fitted or None
         What the map was fitted to; None for a map of known rates.
     evidence : mapping
-        The measures before and after, and the gain, as in `Recalibration.to_dict`. The map of `calibrant.prior_shift`
-        has the key "assumed", with the shares before and after.
+        The measures before and after, and the gain, as in `Recalibration.to_dict`; of labels, the gain of each. The map
+        of `calibrant.prior_shift` has the key "assumed", with the shares before and after.
     proven : bool
         Whether the gain is significantly above 0, at the level given in ``evidence``.
     """
@@ -225,14 +225,15 @@ class CalibrationMap:
         Returns
         -------
         array of float64
-            The probabilities, in the shape of ``probs``: above 0 and below 1, but for the identity and empty bins. For
-            a tensor of torch, a tensor of its type on its device, as from `calibrant.torch.RecalibrationLayer`; an
-            array of CuPy or JAX on a GPU remains there.
+            The probabilities, in the shape of ``probs``: above 0, and for one event or labels below 1, but for the
+            identity, and for bins with one outcome, fitted with ``prior_rows=0``. For a tensor of torch, a tensor of
+            its type on its device, as from `calibrant.torch.RecalibrationLayer`; an array of CuPy or JAX on a GPU
+            remains there.
 
         Raises
         ------
         calibrant.errors.InputError
-            For NaN, for a score outside [0, 1], and for another number of classes; it names the position.
+            For NaN, for a score outside [0, 1], for classes whose sum is not 1, and for another number of classes.
 
         Examples
         --------
@@ -286,7 +287,7 @@ class CalibrationMap:
         Raises
         ------
         calibrant.errors.InputError
-            For a probability that the map does not reach, and for a map of bins or of classes, which has no inverse.
+            For a probability that the map does not reach, and for a map of bins, classes or labels.
         """
         if self.kind == "bins" or not isinstance(self.form, Pieces):
             got = f"a map of {'bins' if self.kind == 'bins' else 'several classes'}"
@@ -366,7 +367,8 @@ class CalibrationMap:
     def to_expression(self, column: str | nw.Expr | Sequence[str]) -> nw.Expr | list[nw.Expr]:
         """Return the map as an expression of Narwhals, for frames of any engine; invalid scores become null.
 
-        A map of classes or labels takes the names of the columns, and returns an expression for each of them.
+        A map of classes or labels takes the names of the columns, and returns an expression for each of them. It raises
+        the errors of `to_sql`.
         """
         import narwhals as nw
 
@@ -595,7 +597,7 @@ def read_maps(path: str | os.PathLike[str], /) -> dict[str, CalibrationMap]:
         The map of each question, by its name, in the order of the file. It takes the probability of yes of a predicate,
         (N,), or of all options or levels, (N, C). If the options differ between rows, it takes that of the
         likeliest one, (N,), and ``event["notion"]`` is "top-label". ``proven`` says whether the gain was proven among
-        all questions of the log. Questions without a proven map are not in the file, unless it was written with all.
+        all questions of the log. Questions without a proven map are only in files written with ``anyway``.
 
     Raises
     ------

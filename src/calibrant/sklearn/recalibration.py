@@ -377,7 +377,7 @@ class RecalibratedClassifier(MappingClassifier):
         ------
         calibrant.errors.InputError
             For an estimator without ``predict_proba``, for fewer than two classes, for fewer than 5 rows of either
-            outcome, for predictions that do not rise with the outcomes, and as `calibrant.recalibrate`.
+            outcome, and as `calibrant.recalibrate`.
         """
         X, labels = self._checked(X, y)
         with in_terms(*OF_ESTIMATOR):

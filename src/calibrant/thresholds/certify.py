@@ -92,9 +92,9 @@ def certify_threshold(
       only checked by simulation.
     - ``fixed-sequence``: tests every score at alpha, from the first with enough rows to pass with 2 errors, until a
       test fails. It assumes nothing about the risk.
-    - ``betting``: for clusters, and for weights that are not whole numbers. It is exact for any dependence within
-      clusters and any relation of weights and errors, if ``largest_cluster`` and ``max_weight`` bound them, and needs
-      more rows.
+    - ``betting``: for clusters, and for weights that are not whole numbers. If the risk does not fall as the threshold
+      falls, it is exact for any dependence within clusters and any relation of weights and errors that
+      ``largest_cluster`` and ``max_weight`` bound. It needs more rows.
 
     The threshold is the last accepted cut before the first one that is not.
 
@@ -140,7 +140,9 @@ def certify_threshold(
     calibrant.errors.InputError
         As `calibrant.evaluate`; for a risk outside (0, 0.5]; for fewer rows than the first cut needs; for clusters or
         weights above their bounds; for classes or labels that are evaluated one by one; for equal scores; for outcomes
-        that a threshold on the score separates; for "betting" without clusters, or with those of a sketch.
+        that a threshold on the score separates; for "betting" without clusters or sampling weights, or with a sketch;
+        for a bound with another method; for one cost alone, or a referral that costs as much as an error; for
+        ``per_class`` with groups, or without the rows of several classes.
 
     Notes
     -----

@@ -58,7 +58,8 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         The thresholds of each question.
     composite : Threshold or None
         One threshold for all choices and scores, on the smallest of their confidences for an input. The input counts as
-        right only if all these answers are right. None with fewer than two such questions.
+        right only if all these answers are right. None with fewer than two such questions, or without an input that has
+        labelled answers to all.
     composite_of : tuple of str
         The choices and scores.
     by_group : mapping of str to QuestionThresholds
