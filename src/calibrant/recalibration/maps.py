@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, quoted, wording
-from calibrant.inputs.conversion import as_values, is_tensor, like, name_of_type, on_device, real_tensor
+from calibrant.inputs.conversion import as_numbers, as_values, is_tensor, like, name_of_type, on_device, real_tensor
 from calibrant.inputs.notions import NOTIONS
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
@@ -249,10 +249,15 @@ class CalibrationMap:
             double = on_tensors.in_double(real_tensor("probs", tensor))
             self._check(double, name_of_type(tensor), logits=logits)
             return like(on_tensors.mapped(form, double, tensor.dtype, logits=logits), probs)
-        array = as_values("probs", probs)
+        x = self._valid(probs, logits=logits)
+        return _of_classes(form, x, logits=logits) if isinstance(form, Softmax) else form.mapped(x, logits=logits)
+
+    def _valid(self, probs: ArrayLike, *, logits: bool = False) -> Float64s:
+        """Return scores that are not on a GPU, in double precision."""
+        array = as_numbers("probs", as_values("probs", probs))
         x = np.asarray(array, np.float64)
         self._check(x, array.dtype.name, logits=logits)
-        return _of_classes(form, x, logits=logits) if isinstance(form, Softmax) else form.mapped(x, logits=logits)
+        return x
 
     def _check(self, x: Any, dtype: str, *, logits: bool) -> None:
         """Reject scores, an array or a tensor of double precision; ``dtype`` is the type that was passed."""
@@ -309,17 +314,21 @@ class CalibrationMap:
         Raises
         ------
         calibrant.errors.InputError
-            For a map of known rates, which was not fitted to scores.
+            For a map of known rates, which was not fitted to scores; without scores, and for scores that the map
+            rejects.
         """
         if self.fitted is None:
             remedy = "estimate the event rate from scores, with calibrant.prior_shift"
             raise InputError("map", "a map that was fitted to scores", "a map from a known event rate alone", remedy)
         watch, tensor = Watch(self.fitted), on_device(probs)
         if tensor is not None and isinstance(self.form, Softmax):
-            probs = real_tensor("probs", tensor).amax(-1)
-            watch.add(as_values("probs", probs))
+            from calibrant.recalibration import on_tensors
+
+            checked = real_tensor("probs", tensor)
+            self._check(on_tensors.in_double(checked), name_of_type(tensor), logits=False)
+            watch.add(as_values("probs", checked.amax(-1)))
         else:
-            watch.add(self.watched(as_values("probs", probs)))
+            watch.add(self.watched(self._valid(probs)))
         return watch.result()
 
     def watched(self, probs: NDArray[Any], *, logits: bool = False) -> NDArray[Any]:
