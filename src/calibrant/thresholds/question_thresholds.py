@@ -67,7 +67,7 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
     max_risk, confidence : float
         The promise: with this confidence, no error rate is above ``max_risk``.
     each : bool
-        Whether each question has a promise of its own.
+        Whether each question, also of a group, has a promise of its own.
     log : DecisionLog
         The log.
     """
@@ -247,7 +247,7 @@ def certify_questions(
     method : {"closed", "fixed-sequence"}, default "closed"
         As in `certify_threshold`.
     each : bool, default False
-        Whether the promise is made for each question alone, and not for all of them together.
+        Whether the promise is made for each question, and in groups for each question of a group, alone.
 
     Returns
     -------
