@@ -660,6 +660,16 @@ def test_a_map_is_checked_for_drift() -> None:
         fix.check([])
 
 
+@pytest.mark.parametrize(
+    ("probs", "message"),
+    [([0.2, math.nan], "nan at row 1"), ([0.2, 2.0], "2 at row 1"), (["a"], "strings such as 'a'")],
+)
+def test_scores_that_a_map_rejects_are_not_checked_for_drift(probs: Any, message: str) -> None:
+    for read in (_COX, _COX.check):
+        with pytest.raises(InputError, match=message):
+            read(probs)
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.integers(1, 49))
 def test_drift_is_the_same_whatever_the_batches(scores: list[float], cut: int) -> None:
     fix = _COX

@@ -470,6 +470,15 @@ def test_a_mapped_classifier_takes_the_map_of_recalibrate():
     np.testing.assert_allclose(found[:, 1], fitted(model.predict_proba(X)[:, 1]))
 
 
+def test_a_mapped_classifier_takes_the_shares_of_two_classes():
+    X, y = two()
+    model = GaussianNB().fit(X, y)
+    shares = calibrant.prior_shift(prior=[0.8, 0.2], trained_prior=[0.5, 0.5]).map
+    event = calibrant.prior_shift(prior=0.2, trained_prior=0.5).map
+    found, expected = (MappedClassifier(model, fitted).predict_proba(X) for fitted in (shares, event))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("prior", "names", "message"),
     [

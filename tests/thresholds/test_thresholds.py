@@ -20,7 +20,7 @@ from scipy.stats import beta, binomtest, norm
 import calibrant
 from calibrant.errors import InputError
 from calibrant.table import ReliabilityTable
-from calibrant.thresholds import Threshold
+from calibrant.thresholds import Threshold, certify
 from calibrant.thresholds.ranked import Judged, Ranked
 from tests.golden import record_thresholds as recorded
 
@@ -721,3 +721,16 @@ def test_ranked_rows_of_both_sides_mirror_each_other() -> None:
     assert down.thresholds == pytest.approx(1 - up.thresholds)
     assert np.array_equal(down.weights, up.weights)
     assert np.array_equal(down.wrong, up.wrong)
+
+
+def test_certified_ranges_that_overlap_leave_the_fewest_rows_between() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        weights = rng.integers(1, 50, 12).astype(np.float64)
+        down, up = (Ranked(thresholds=w, scores=w, weights=w, wrong=0 * w) for w in (weights, weights[::-1]))
+        yes, no = (np.sort(rng.choice(np.arange(2, 12), 4, replace=False)) for _ in range(2))
+        pairs = itertools.product([0, *(yes + 1)], [0, *(no + 1)])
+        fewest = min(weights[k : 12 - j].sum() for k, j in pairs if k + j <= 12)
+        first, last = (int(kept[-1]) + 1 if len(kept) else 0 for kept in certify._apart(yes, no, down, up))
+        assert first + last <= 12
+        assert weights[first : 12 - last].sum() == fewest

@@ -163,7 +163,7 @@ class DecisionLog(Mapping[str, Question]):
     n : int
         The number of rows, each of one input.
     ids : tuple of str
-        The id of each row; empty if the rows have none.
+        The id of each row; empty unless every row has one.
     groups : tuple of str
         The group of each row; empty without ``by``.
     models : tuple of str

@@ -83,8 +83,8 @@ class Monitor(Shown):
         The tolerance as a factor of the odds, such as 1.1, for rare events. Pass only one of the two tolerances.
     max_weight : float, optional
         A bound on the weight of every row, known before the outcomes, for weights that are not whole numbers.
-    threshold : Threshold or dict, optional
-        A certified threshold, whose promise is watched too, with its own alarm of probability ``alpha``.
+    threshold : Threshold, TwoSidedThreshold, QuestionThresholds or dict, optional
+        Certified thresholds, whose promises are watched too, as by `watch_threshold`.
     groups : sequence of str, optional
         The names of the groups that are watched, with or without rows in the first slice; by default the groups of the
         first slice. For decision logs the groups are the questions, by default all of them, also those that first
@@ -211,11 +211,12 @@ class Monitor(Shown):
         Raises
         ------
         calibrant.errors.InputError
-            As `calibrant.evaluate`; for a label that was used, another notion, number of classes or grid, classes or
-            labels that are evaluated one by one, a group that was not declared, rows without groups if earlier ones
-            have them, and weights that are not whole numbers without ``max_weight``; for a log after slices of one
-            event, and the other way round, for a question of another kind than before, and for a log with a
-            threshold. The monitor stays as it was.
+            As `calibrant.evaluate`; for a label that was used, another notion or number of classes, another grid than
+            "standard", classes or labels that are evaluated one by one, a group that was not declared, rows without
+            groups if earlier ones have them, and weights that are not whole numbers without ``max_weight``; for a log
+            after slices of one event, and the other way round, for a question of another kind than before; with a
+            threshold, for clusters, and for a log unless the threshold is of its questions. The monitor stays as it
+            was.
         """
         if weights is not None and weights_are is None and self.max_weight is not None:
             weights_are = "sampling"
@@ -453,8 +454,14 @@ class Monitor(Shown):
         Parameters
         ----------
         threshold : Threshold, TwoSidedThreshold, QuestionThresholds or dict
-            What `calibrant.certify_threshold` or `calibrant.certify_questions` returned, or its dictionary. The
-            thresholds of all questions together raise a false alarm with a probability of at most ``alpha``.
+            What `calibrant.certify_threshold`, `calibrant.certify_two_sided` or `calibrant.certify_questions` returned,
+            or its dictionary. Each side of a threshold raises a false alarm with a probability of at most ``alpha``;
+            those of all questions do so together.
+
+        Raises
+        ------
+        calibrant.errors.InputError
+            Without a certified threshold.
         """
 
         def key(promise: Promise) -> tuple[float, str, float, str]:
@@ -466,7 +473,7 @@ class Monitor(Shown):
 
     @property
     def settings(self) -> dict[str, float | None]:
-        """The arguments that the monitor was made with."""
+        """The numbers that the monitor was made with; None for those left out."""
         return {
             "alpha": self.alpha,
             "tolerance": self._tolerance.points or None,

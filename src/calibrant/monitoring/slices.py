@@ -131,9 +131,9 @@ class Drift:
         The mean predicted probability minus the observed frequency from the slice ``since`` on, with an interval that
         allows for any first slice from ``earliest`` to ``latest``.
     family : {"level", "slope", "range", "several"}
-        The kind of error with most of the evidence: in the level at all scores, in the slope, or in one range of
-        scores. If there is no such kind: "level" or "slope" if this one error explains the outcomes nearly as well as
-        the best one; else "several".
+        The kind of error with at least 80 % of the evidence: in the level at all scores, in the slope, or in one range
+        of scores. If there is no such kind: "level" or "slope" if this one error explains the outcomes nearly as well
+        as the best one; else "several".
     shares : mapping of str to float
         The shares of the errors "level", "slope" and "range" in the evidence.
     repair : {"offset", "slope", "refit"}

@@ -87,9 +87,9 @@ def recalibrate(
     classes of a choice or a score are its options or levels. If the options differ between rows, the probability of the
     likeliest one is mapped.
 
-    Pass rows that the model was not trained on. Each map is fitted by maximum likelihood to the rows and to
-    ``prior_rows`` pseudo-rows, which have the same scores and outcomes in the proportions that these scores predict.
-    With scores p of one event and their log-odds z = log(p / (1 - p)), s the logistic function:
+    Pass rows that the model was not trained on. Each map but ``constant`` is fitted to the rows and to ``prior_rows``
+    pseudo-rows, which have the same scores and outcomes in the proportions that these scores predict. With scores p of
+    one event and their log-odds z = log(p / (1 - p)), s the logistic function:
 
     - ``identity``: p
     - ``cox`` (``platt``, ``sigmoid``, ``logistic``): s(a + b z), b > 0
@@ -97,7 +97,7 @@ def recalibrate(
     - ``isotonic``: lines in log-odds between the blocks of the isotonic fit, each pulled towards the ``cox`` line
     - ``temperature`` (``ts``): s(b z); ``shift`` (``intercept``): s(a + z)
     - ``clipped``: p, but for scores of 0 and 1, which are moved
-    - ``constant``: the observed frequency of all rows, for every score; the order of the scores is lost
+    - ``constant``: (events + 1/2) / (N + 1) for every score; the order of the scores is lost
     - ``histogram``: the observed frequency of 15 bins with equally many rows; it does not keep the order of the scores
 
     With probabilities p of C classes, and N rows:
@@ -141,7 +141,8 @@ def recalibrate(
         if several rows have one outcome in common, such as visits of a patient: otherwise maps are fitted to outcomes
         of the rows that they are evaluated on, and show a gain that is not there.
     prior_rows : float, default 20
-        The weight of the scores themselves in each fit, in rows. With 0 a fit is the plain maximum likelihood.
+        The weight of the scores themselves in each fit, in rows. With 0, a fit of ``cox``, ``beta``, ``temperature``
+        or ``shift`` is the plain maximum likelihood.
     level : float, default 0.95
         The confidence of the intervals. A gain is proven if its p-value is at most 1 - level.
     n_resamples : int, default 1000
@@ -153,29 +154,30 @@ def recalibrate(
     -------
     Recalibration, LabelRecalibrations, or QuestionRecalibrations for a DecisionLog
         The map, its gain, and the measures before and after; of several labels or questions, these for each. After
-        recalibration, the upper end of the confidence interval of a calibration error is at least the mean of its noise
-        floor, because the differences between prediction and outcome partly cancel across folds.
+        recalibration, the upper ends of the confidence intervals of ECE, smooth ECE and miscalibration are at least the
+        means of their noise floors, because differences between prediction and outcome partly cancel across folds.
 
     Raises
     ------
     calibrant.errors.InputError
-        As `calibrant.evaluate`; for fewer than 5 rows of either outcome, or outside the most frequent class; for scores
-        that do not rise with the outcomes, so that the slope is 0; for outcomes that a threshold separates, with
-        ``prior_rows=0``; for ``matrix`` with more than 1,500 classes; for a method of
-        classes with one event, a table or a sketch, and the other way round. A question of a log that no map can be
-        fitted to raises nothing: ``refused`` of the result has its reason.
+        As `calibrant.evaluate`; for fewer than 5 rows of either outcome, or outside the most frequent class; with a
+        named method, for scores that do not rise with the outcomes, so that the slope is 0; for outcomes that a
+        threshold separates, with ``prior_rows=0``; for ``matrix`` with more than 1,500 classes; for a method of
+        classes with one event, a table or a sketch, and the other way round; for the notion "classwise"; for groups of
+        several labels. A label or question that no map can be fitted to is named in ``refused`` of the result, with the
+        reason; if no label has a map, an error is raised.
 
     Notes
     -----
     Logits are fitted as logits, and probabilities by their log-odds. Only scores of 0 and 1 are moved, whose log-odds
     are infinite: those of N rows by L = 1 / (2 N + 2), at most half the distance of the nearest other score. Zeros of
     classes are moved up to L in the same way. A map stores the limits of its scores as ``smallest`` and ``largest``,
-    and moves scores beyond a limit to this limit. If the limits are 0 and 1, it moves only scores of 0 and 1, to the
-    nearest floating-point numbers. Small probabilities of classes are moved up to 1e-10 or to 1.5e-7, whichever is
-    better, if this lowers the mean log loss of a fitted temperature by more than two standard errors; logits are not
-    moved. A sketch has one cell for all scores up to 1.5e-7, and one for those near 1, so that its maps have these
-    limits. If a probability of 0 or 1 was wrong, the log loss is infinite, and the gain is relative to the log loss of
-    clipped probabilities. If the map is ``identity`` or ``clipped``, or if it gives an observed outcome the probability
+    and moves scores beyond a limit to this limit. If the limits are 0 and 1, it moves only scores of 0 and 1, to
+    2^-1022 and 1 - 2^-53. Small probabilities of classes are moved up to 1e-10 or to 1.5e-7, whichever is better, if
+    this lowers the mean log loss of a fitted temperature by more than two standard errors; logits are not moved. A
+    sketch has one cell for all scores up to 1.5e-7, and one for those near 1, so that its maps have these limits. If a
+    probability of 0 or 1 was wrong, the log loss is infinite, and the gain is relative to the log loss of clipped
+    probabilities. If the map is then ``identity`` or ``clipped``, or if a map gives an observed outcome the probability
     0, the gain is that in the Brier score. More than 4,396 distinct scores are dealt and evaluated in the cells of the
     standard grid. Rows of equal score are interchangeable, so the order of the rows plays no part. Cost: two reports,
     and about 0.2 s for the map of one event and its proof, from a sketch or from 2,000,000 scores. Classes need memory

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError, quoted, wording
-from calibrant.inputs.conversion import as_values, is_tensor, like, name_of_type, on_device, real_tensor
+from calibrant.inputs.conversion import as_numbers, as_values, is_tensor, like, name_of_type, on_device, real_tensor
 from calibrant.inputs.notions import NOTIONS
 from calibrant.inputs.predictions import sum_tolerance
 from calibrant.recalibration import forms
@@ -119,7 +119,7 @@ class ScoreDrift:
     distance : float
         The Kolmogorov distance of the two distributions, by 21 quantiles.
     limit : float
-        The distance that scores without drift exceed in less than 1 % of samples.
+        The distance that independent scores without drift exceed in less than 1 % of samples.
     """
 
     n: int
@@ -166,8 +166,8 @@ class Watch:
 class CalibrationMap:
     """A map of scores of one event or of the probabilities of classes, as `calibrant.recalibrate` fits it.
 
-    Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event increase, except
-    those of kind "bins". A constant is a map with one bin.
+    Call it with new scores. It never changes, and it is written and read as JSON. Maps of one event never decrease,
+    except those of kind "bins". A constant is a map with one bin.
 
     Attributes
     ----------
@@ -181,8 +181,8 @@ class CalibrationMap:
     fitted : Fitted or None
         What the map was fitted to; None for a map of known rates.
     evidence : mapping
-        The measures before and after, and the gain, as in `Recalibration.to_dict`. The map of `calibrant.prior_shift`
-        has the key "assumed", with the shares before and after.
+        The measures before and after, and the gain, as in `Recalibration.to_dict`; of labels, the gain of each. The map
+        of `calibrant.prior_shift` has the key "assumed", with the shares before and after.
     proven : bool
         Whether the gain is significantly above 0, at the level given in ``evidence``.
     """
@@ -225,14 +225,15 @@ class CalibrationMap:
         Returns
         -------
         array of float64
-            The probabilities, in the shape of ``probs``: above 0 and below 1, but for the identity and empty bins. For
-            a tensor of torch, a tensor of its type on its device, as from `calibrant.torch.RecalibrationLayer`; an
-            array of CuPy or JAX on a GPU remains there.
+            The probabilities, in the shape of ``probs``: above 0, and for one event or labels below 1, but for the
+            identity, and for bins with one outcome, fitted with ``prior_rows=0``. For a tensor of torch, a tensor of
+            its type on its device, as from `calibrant.torch.RecalibrationLayer`; an array of CuPy or JAX on a GPU
+            remains there.
 
         Raises
         ------
         calibrant.errors.InputError
-            For NaN, for a score outside [0, 1], and for another number of classes; it names the position.
+            For NaN, for a score outside [0, 1], for classes whose sum is not 1, and for another number of classes.
 
         Examples
         --------
@@ -248,10 +249,15 @@ class CalibrationMap:
             double = on_tensors.in_double(real_tensor("probs", tensor))
             self._check(double, name_of_type(tensor), logits=logits)
             return like(on_tensors.mapped(form, double, tensor.dtype, logits=logits), probs)
-        array = as_values("probs", probs)
+        x = self._valid(probs, logits=logits)
+        return _of_classes(form, x, logits=logits) if isinstance(form, Softmax) else form.mapped(x, logits=logits)
+
+    def _valid(self, probs: ArrayLike, *, logits: bool = False) -> Float64s:
+        """Return scores that are not on a GPU, in double precision."""
+        array = as_numbers("probs", as_values("probs", probs))
         x = np.asarray(array, np.float64)
         self._check(x, array.dtype.name, logits=logits)
-        return _of_classes(form, x, logits=logits) if isinstance(form, Softmax) else form.mapped(x, logits=logits)
+        return x
 
     def _check(self, x: Any, dtype: str, *, logits: bool) -> None:
         """Reject scores, an array or a tensor of double precision; ``dtype`` is the type that was passed."""
@@ -286,7 +292,7 @@ class CalibrationMap:
         Raises
         ------
         calibrant.errors.InputError
-            For a probability that the map does not reach, and for a map of bins or of classes, which has no inverse.
+            For a probability that the map does not reach, and for a map of bins, classes or labels.
         """
         if self.kind == "bins" or not isinstance(self.form, Pieces):
             got = f"a map of {'bins' if self.kind == 'bins' else 'several classes'}"
@@ -308,17 +314,21 @@ class CalibrationMap:
         Raises
         ------
         calibrant.errors.InputError
-            For a map of known rates, which was not fitted to scores.
+            For a map of known rates, which was not fitted to scores; without scores, and for scores that the map
+            rejects.
         """
         if self.fitted is None:
             remedy = "estimate the event rate from scores, with calibrant.prior_shift"
             raise InputError("map", "a map that was fitted to scores", "a map from a known event rate alone", remedy)
         watch, tensor = Watch(self.fitted), on_device(probs)
         if tensor is not None and isinstance(self.form, Softmax):
-            probs = real_tensor("probs", tensor).amax(-1)
-            watch.add(as_values("probs", probs))
+            from calibrant.recalibration import on_tensors
+
+            checked = real_tensor("probs", tensor)
+            self._check(on_tensors.in_double(checked), name_of_type(tensor), logits=False)
+            watch.add(as_values("probs", checked.amax(-1)))
         else:
-            watch.add(self.watched(as_values("probs", probs)))
+            watch.add(self.watched(self._valid(probs)))
         return watch.result()
 
     def watched(self, probs: NDArray[Any], *, logits: bool = False) -> NDArray[Any]:
@@ -366,7 +376,8 @@ class CalibrationMap:
     def to_expression(self, column: str | nw.Expr | Sequence[str]) -> nw.Expr | list[nw.Expr]:
         """Return the map as an expression of Narwhals, for frames of any engine; invalid scores become null.
 
-        A map of classes or labels takes the names of the columns, and returns an expression for each of them.
+        A map of classes or labels takes the names of the columns, and returns an expression for each of them. It raises
+        the errors of `to_sql`.
         """
         import narwhals as nw
 
@@ -595,7 +606,7 @@ def read_maps(path: str | os.PathLike[str], /) -> dict[str, CalibrationMap]:
         The map of each question, by its name, in the order of the file. It takes the probability of yes of a predicate,
         (N,), or of all options or levels, (N, C). If the options differ between rows, it takes that of the
         likeliest one, (N,), and ``event["notion"]`` is "top-label". ``proven`` says whether the gain was proven among
-        all questions of the log. Questions without a proven map are not in the file, unless it was written with all.
+        all questions of the log. Questions without a proven map are only in files written with ``anyway``.
 
     Raises
     ------

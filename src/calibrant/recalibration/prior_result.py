@@ -78,7 +78,8 @@ class PriorCheck:
     df : int or None
         The degrees of freedom of chi-square.
     p_value : float
-        The probability of a statistic at least this large under the assumption.
+        The probability of a statistic at least this large under the assumption; for the kind "end", of one at most this
+        large, times the number of shares that are 0.
     level : float
         The check rejects the assumption if the p-value is at most 1 - level.
     n_reference : int or None
@@ -123,9 +124,9 @@ class PriorShift(RecalibrationResult):
     estimate : PriorEstimate or None
         How the new shares were estimated; None if they were known.
     check : PriorCheck or None
-        Whether the scores contradict the assumption; None if they cannot show it.
+        Whether the scores contradict the assumption; None if they cannot show it, and without scores.
     unchecked : str
-        Why the assumption is not checked.
+        Why scores do not check the assumption.
     flag : str
         A caution, such as few events.
     """

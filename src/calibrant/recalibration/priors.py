@@ -153,7 +153,7 @@ def prior_shift(
         Whether ``probs`` and ``reference`` are log-odds, or logits of classes.
     reference : array, CalibrationSketch or ReliabilityTable, optional
         Scores of the training population that the model was not trained on, such as those of held-out rows after the
-        same undersampling. They check the assumption.
+        same undersampling. They check the assumption. A sketch or a table works for one event only.
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns. By default the names in ``trained_prior`` or ``prior``,
         if one is a mapping.
@@ -171,8 +171,9 @@ def prior_shift(
     ------
     calibrant.errors.InputError
         For shares of 0 or 1, for shares of classes without the sum 1, for unknown names; without ``prior`` and
-        ``probs``, or with both; for invalid scores, weights or clusters; for fewer than 30 scores, for equal scores,
-        for an estimate of more than 200 classes, and for a reference with ``clusters``.
+        ``probs``, or with both; for weights, clusters or a reference without ``probs``; for invalid scores, weights or
+        clusters; for fewer than 30 scores, for equal scores or others that several shares explain, for an estimate of
+        more than 200 classes, and for a reference with ``clusters``.
 
     Notes
     -----
@@ -181,8 +182,8 @@ def prior_shift(
     With sampling weights or clusters, the quantile is that of Student's t squared, times the design effect of the
     estimate, from the influences of the rows (Rao and Scott 1984). If the estimate of a share is 0, the map uses 1 / (2
     N + 2), as if half a row were in the class. An interval by cluster is too short if the events are in few clusters.
-    If the effective number of clusters, weighted by the estimated probabilities of the event, is below 15, ``flag`` is
-    a caution.
+    If the effective number of clusters, weighted by the estimated probabilities of any outcome or class, is below 15,
+    ``flag`` is a caution.
 
     The check compares the share of ``probs`` in cells of the scores with that of the reference scores, each weighted by
     :math:`w = \sum_k \pi'_k p_k / \pi_k`, the ratio of the two distributions under the assumption, and the means of the

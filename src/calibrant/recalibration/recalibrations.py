@@ -120,7 +120,8 @@ class Recalibration(RecalibrationResult):
     gain : Gain
         By how much the map lowers the mean loss of new rows.
     before, after : Report
-        The measures of the scores, and of recalibrated scores, each by a map that was fitted without its row.
+        The measures of the scores, and of recalibrated scores, each by a map that was fitted without its row. The AUROC
+        after recalibration is that of ``map``, if ``map`` keeps the order of the scores.
     expected_errors : float
         How many rows are expected to have the less probable outcome if the scores are right; for classes, another class
         than the most probable one. If there are fewer than 5, `flag` names the number.

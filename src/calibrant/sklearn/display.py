@@ -236,7 +236,7 @@ class ReliabilityDisplay:
         ------
         calibrant.errors.InputError
             As in `calibrant.evaluate`; for swapped arguments, for labels that are not in ``class_names``, and for
-            labels other than 0 and 1 without ``pos_label``.
+            labels of one column other than 0 and 1, or -1 and 1, without ``pos_label``.
 
         Examples
         --------

@@ -377,7 +377,7 @@ class RecalibratedClassifier(MappingClassifier):
         ------
         calibrant.errors.InputError
             For an estimator without ``predict_proba``, for fewer than two classes, for fewer than 5 rows of either
-            outcome, for predictions that do not rise with the outcomes, and as `calibrant.recalibrate`.
+            outcome, and as `calibrant.recalibrate`.
         """
         X, labels = self._checked(X, y)
         with in_terms(*OF_ESTIMATOR):
@@ -413,8 +413,8 @@ def _recalibration(
 
 
 def _mapped(fitted: CalibrationMap, probs: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the mapped probabilities, in the shape of ``probs``; of two columns the second is mapped."""
-    if probs.ndim == 2 and probs.shape[1] == 2:
+    """Return the mapped probabilities, in the shape of ``probs``; a map of one event maps the second of two columns."""
+    if fitted.n_classes is None and probs.ndim == 2 and probs.shape[1] == 2:
         mapped = fitted(probs[:, 1])
         return np.column_stack([1 - mapped, mapped])
     return np.asarray(fitted(probs))

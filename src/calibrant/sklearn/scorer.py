@@ -199,8 +199,9 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
     metric : str or callable
         A measure of calibrant that returns a number: its key in a report, such as ``"ece"``, or the function. Or your
         own function ``metric(probs, targets, **kwargs)``. For two classes ``probs`` is (N,), the probability of one
-        label, and ``targets`` are 0 and 1. For more classes (or ``notion="classwise"``) they are (N, C) and 0 to C - 1
-        in the order of ``estimator.classes_``. Sample weights are passed as ``weights``.
+        label, and ``targets`` are 0 and 1. For more classes (or ``notion="classwise"``, or calibrant's measures of all
+        classes) they are (N, C) and 0 to C - 1 in the order of ``estimator.classes_``. Sample weights are passed as
+        ``weights``.
     greater_is_better : bool, optional
         Whether greater is better; if not, the sign is turned, because scikit-learn's searches maximise. The default
         is right for calibrant's measures (`calibrant.accuracy`, say, is better when greater); other functions need it.
@@ -220,7 +221,8 @@ def make_scorer(metric: Any, *, greater_is_better: bool | None = None, pos_label
     Raises
     ------
     calibrant.errors.InputError
-        For a metric that is not a function or does not return a number, for arguments that it does not take, and if
+        For a metric that is not a function or does not return a number, for one whose ideal value is neither the
+        smallest nor the largest, such as the calibration slope, for arguments that it does not take, and if
         ``greater_is_better`` is missing for a function that is not calibrant's.
 
     Examples

@@ -92,9 +92,9 @@ def certify_threshold(
       only checked by simulation.
     - ``fixed-sequence``: tests every score at alpha, from the first with enough rows to pass with 2 errors, until a
       test fails. It assumes nothing about the risk.
-    - ``betting``: for clusters, and for weights that are not whole numbers. It is exact for any dependence within
-      clusters and any relation of weights and errors, if ``largest_cluster`` and ``max_weight`` bound them, and needs
-      more rows.
+    - ``betting``: for clusters, and for weights that are not whole numbers. If the risk does not fall as the threshold
+      falls, it is exact for any dependence within clusters and any relation of weights and errors that
+      ``largest_cluster`` and ``max_weight`` bound. It needs more rows.
 
     The threshold is the last accepted cut before the first one that is not.
 
@@ -140,7 +140,9 @@ def certify_threshold(
     calibrant.errors.InputError
         As `calibrant.evaluate`; for a risk outside (0, 0.5]; for fewer rows than the first cut needs; for clusters or
         weights above their bounds; for classes or labels that are evaluated one by one; for equal scores; for outcomes
-        that a threshold on the score separates; for "betting" without clusters, or with those of a sketch.
+        that a threshold on the score separates; for "betting" without clusters or sampling weights, or with a sketch;
+        for a bound with another method; for one cost alone, or a referral that costs as much as an error; for
+        ``per_class`` with groups, or without the rows of several classes.
 
     Notes
     -----
@@ -281,7 +283,7 @@ def certify_two_sided(
     for side, rows in ranked.items():
         check_rows(rows, asked, risks[side], f"{side}_risk")
         places[side] = _certified(rows, asked, risks[side], alpha_of(asked.confidence))
-    places["yes"], places["no"] = _apart(places["yes"], places["no"], len(ranked["yes"]))
+    places["yes"], places["no"] = _apart(places["yes"], places["no"], ranked["yes"], ranked["no"])
     found = {}
     for side, rows in ranked.items():
         one = _threshold(judged, rows, places[side], asked._replace(costs=None), risks[side])
@@ -364,16 +366,21 @@ def _certified(ranked: Ranked, asked: ThresholdOptions, max_risk: float, alpha: 
     return cuts[: closed(RankedSample(rows[cuts], wrong[cuts]), max_risk, alpha)]
 
 
-def _apart(yes: NDArray[np.intp], no: NDArray[np.intp], n_places: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return certified places of both sides that do not overlap, with the fewest places between."""
-    if not len(yes) or not len(no) or yes[-1] + no[-1] + 2 <= n_places:
+def _apart(
+    yes: NDArray[np.intp], no: NDArray[np.intp], down: Ranked, up: Ranked
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return certified places of both sides that do not overlap, with the fewest rows between.
+
+    The rows are ranked from the top ``down`` for "yes", and from the bottom ``up`` for "no".
+    """
+    if not len(yes) or not len(no) or yes[-1] + no[-1] + 2 <= len(down):
         return yes, no
-    # A place k from the top and a place j from the bottom leave n - (k + 1) - (j + 1) places between.
-    room = n_places - 2 - yes
-    fits = np.searchsorted(no, room, side="right")
-    between = np.where(fits > 0, room - no[np.maximum(fits - 1, 0)], room + 1)
-    best = len(yes) - 1 - int(np.argmin(between[::-1]))
-    return yes[: best + 1], no[: fits[best]]
+    first = np.append(0, yes + 1)  # so many places from the top, or none
+    fits = np.searchsorted(no, len(down) - 1 - first, side="right")
+    last = np.append(0, no + 1)[fits]
+    decided = np.append(0.0, down.upto.rows)[first] + np.append(0.0, up.upto.rows)[last]
+    best = len(yes) - int(np.argmax(decided[::-1]))
+    return yes[:best], no[: fits[best]]
 
 
 def _threshold(
@@ -550,7 +557,7 @@ def jointly(
     for name, (judged, _) in groups.items():
         certified = places.get(name, [np.empty(0, np.intp)] * len(ranked[name]))
         if len(certified) > 1:
-            certified = list(_apart(certified[0], certified[1], len(ranked[name][0])))
+            certified = list(_apart(certified[0], certified[1], *ranked[name]))
         found[name] = tuple(
             _with_curve(_threshold(judged, rows, at, asked._replace(costs=None), max_risk, reasons[name]), rows, judged)
             for rows, at in zip(ranked[name], certified, strict=True)

@@ -58,7 +58,8 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
         The thresholds of each question.
     composite : Threshold or None
         One threshold for all choices and scores, on the smallest of their confidences for an input. The input counts as
-        right only if all these answers are right. None with fewer than two such questions.
+        right only if all these answers are right. None with fewer than two such questions, or without an input that has
+        labelled answers to all.
     composite_of : tuple of str
         The choices and scores.
     by_group : mapping of str to QuestionThresholds
@@ -66,7 +67,7 @@ class QuestionThresholds(ShownByQuestion[ThresholdResult]):
     max_risk, confidence : float
         The promise: with this confidence, no error rate is above ``max_risk``.
     each : bool
-        Whether each question has a promise of its own.
+        Whether each question, also of a group, has a promise of its own.
     log : DecisionLog
         The log.
     """
@@ -246,7 +247,7 @@ def certify_questions(
     method : {"closed", "fixed-sequence"}, default "closed"
         As in `certify_threshold`.
     each : bool, default False
-        Whether the promise is made for each question alone, and not for all of them together.
+        Whether the promise is made for each question, and in groups for each question of a group, alone.
 
     Returns
     -------

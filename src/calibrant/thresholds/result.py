@@ -135,8 +135,8 @@ class Threshold(ThresholdResult):
     value : float or None
         Decide automatically at this score and above; None if no threshold is certified.
     rounded : float or None
-        The shortest decimal number that splits these rows as ``value`` does; ``value`` itself if scores are in cells of
-        a grid.
+        The shortest decimal number, of two digits or more, that splits these rows as ``value`` does; ``value`` itself
+        if every row is decided, or if scores are in cells of a grid.
     side : {"yes", "no"}
         "no" for decisions at ``value`` and below.
     max_risk, confidence : float
@@ -339,6 +339,8 @@ class TwoSidedThreshold(ThresholdResult):
         together with ``confidence``; each alone holds with (1 + ``confidence``) / 2.
     confidence : float
         The probability that both promises hold.
+    costs : Costs or None
+        The costs of both decisions, if they are given.
     """
 
     yes: Threshold
