@@ -285,6 +285,15 @@ def test_a_wrong_certainty_of_a_map_is_judged_by_the_brier_score() -> None:
     assert line.split()[-1] == "inf"
 
 
+def test_a_map_that_calls_an_outcome_impossible_proves_no_gain() -> None:
+    p = np.r_[np.linspace(0.0, 0.4, 200), np.linspace(0.6, 1.0, 200)]
+    y = np.repeat([0, 1], 200)
+    fix = fix_of(p, y, method="histogram", prior_rows=0)  # by the scores, its log loss of new rows may be infinite
+    assert (fix.gain.low, fix.gain.high, fix.gain.p_value, fix.proven) == (-math.inf, math.inf, 1.0, False)
+    assert fix.to_dict()["gain"]["low"] is None
+    assert fix_of(p, y, method="histogram").proven
+
+
 def test_a_notebook_shows_one_sentence_and_the_page() -> None:
     p, y, _ = clusters(1)
     fix = fix_of(p, y, method="cox")

@@ -102,6 +102,8 @@ class MeanGain(NamedTuple):
         """Return the mean of the gains of rows with these implied moments."""
         seen, implied = rows.variance(gains), rows.moment(moments.second, 2)
         value = rows.mean(gains)
+        if math.isinf(implied):  # the map calls an outcome impossible that the scores do not
+            return cls(value, seen._replace(value=math.inf), 0.0, 0.0)
         if not implied > 0:
             return cls(value, seen, 0.0, 0.0)
         effect = max(seen.deff, 1.0)

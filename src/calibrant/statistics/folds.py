@@ -88,7 +88,9 @@ class Dealt(ABC):
 
         It is sum w^k m / N^k over rows of weight w, from moments m of the order k.
         """
-        return float(np.sum(self.masses * self._unit ** (order - 1) * moments)) / self.total**order
+        weights, moments = np.broadcast_arrays(self.masses * self._unit ** (order - 1), moments)
+        terms = np.multiply(weights, moments, where=weights > 0, out=np.zeros(weights.shape))  # not 0 times infinity
+        return float(np.sum(terms)) / self.total**order
 
     @abstractmethod
     def _by_cluster(self, sums: Float64s) -> tuple[Float64s, Float64s, Float64s] | None:
