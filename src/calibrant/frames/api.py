@@ -108,7 +108,7 @@ def sketch(
         What the weights are, as in `calibrant.evaluate`.
     cluster : str or list of str, optional
         The column of the rows' clusters: whole numbers, text, dates or times, as in `CalibrationSketch.update`. Several
-        columns name a cluster together: the values' texts, joined.
+        columns name a cluster together: the values' texts, joined. Not with the notion "classwise".
     by : str, optional
         The column of the rows' groups; times with a zone are named in UTC.
     notion : {"positive", "top-label", "classwise"}, optional
