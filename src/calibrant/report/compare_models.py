@@ -259,7 +259,7 @@ def compare(
     rarer outcome are flagged in the details.
 
     Cost: one read of each model's N x C numbers for the evaluated event and one for the scores of the rows, with memory
-    below 80 bytes a row and model; of each pair some passes over N rows.
+    below 170 bytes a row and model; of each pair some passes over N rows.
 
     References
     ----------

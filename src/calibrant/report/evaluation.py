@@ -243,7 +243,7 @@ def evaluate(
 
     Notes
     -----
-    Cost: one read of the N x C numbers, one sort of N integers; memory below 96 bytes a row on top of the input. With
+    Cost: one read of the N x C numbers, one sort of N integers; about 96 bytes of memory a row on top of the input. With
     ``level`` also the resampling of at most 4,396 cells: about a second for 1,000 resamples, at any N.
 
     Intervals of calibration errors are valid near zero too, where a bootstrap is not: a lower end is 0 unless the
@@ -265,6 +265,8 @@ def evaluate(
     binned.check_bins(n_bins)
     check_choice("bands", bands, BANDS)
     check_tolerance(tolerance, tolerance_of)
+    if bands != "pointwise" and level is None:
+        raise InputError("bands", "'pointwise' without intervals (level=None)", repr(bands), "pass level=0.95")
     settings = ReportSettings(
         n_bins=n_bins,
         **selected(measures, profile)._asdict(),
@@ -295,16 +297,14 @@ def evaluate(
         subgroups=groups if isinstance(groups, Mapping) else None,
     )
     if bands != "pointwise":
-        _check_bands(bands, level, data)
+        _check_bands(bands, data)
     if tolerance is not None and data.notion in PER_CLASS and tolerance_of != ECE.name:
         raise InputError("tolerance_of", "'ece' if every class is evaluated", repr(tolerance_of), "leave it out")
     return report_with_groups(data, settings)
 
 
-def _check_bands(bands: Bands, level: float | None, data: EvaluatedData) -> None:
+def _check_bands(bands: Bands, data: EvaluatedData) -> None:
     """Reject simultaneous bands of data that have none."""
-    if level is None:
-        raise InputError("bands", "'pointwise' without intervals (level=None)", repr(bands), "pass level=0.95")
     remedy = "leave bands out; pointwise bands are the default"
     if data.notion in PER_CLASS:
         raise InputError(
