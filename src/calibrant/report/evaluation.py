@@ -243,7 +243,7 @@ def evaluate(
 
     Notes
     -----
-    Cost: one read of the N x C numbers, one sort of N integers; about 96 bytes of memory a row on top of the input. With
+    Cost: one read of the N x C numbers, one sort of N integers; about 96 bytes a row on top of the input. With
     ``level`` also the resampling of at most 4,396 cells: about a second for 1,000 resamples, at any N.
 
     Intervals of calibration errors are valid near zero too, where a bootstrap is not: a lower end is 0 unless the
