@@ -196,8 +196,8 @@ def compare(
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns. Targets that are strings are matched to them.
     measures : list, optional
-        Further measures: keys such as "auroc", and `calibrant.measures.Measure` objects that have an ``influence``.
-        They stand after those that models are always compared by. The verdict does not depend on them.
+        Further measures: keys such as "auroc", and `calibrant.measures.Measure` objects that have an ``influence``. The
+        verdict does not depend on them.
     clusters : array, (N,), or False, optional
         The label of each row's cluster, as in `evaluate`: every interval and p-value is then for independent clusters.
         Of predictions (N, C, ...) the first axis is the cluster unless it is False.
@@ -255,8 +255,7 @@ def compare(
 
     Notes
     -----
-    The documentation's page on coverage reports how often the intervals cover the true value. Fewer than 15 rows of the
-    rarer outcome are flagged in the details.
+    Fewer than 15 rows of the rarer outcome are flagged in the details.
 
     Cost: one read of each model's N x C numbers for the evaluated event and one for the scores of the rows, with memory
     below 170 bytes a row and model; of each pair some passes over N rows.

@@ -219,7 +219,7 @@ def evaluate(
         a classwise or multilabel notion.
     tolerance : float, optional
         The largest error that is harmless, such as 0.02. The report then has a `Decision`: whether the error is below
-        it, beyond doubt, and if not, how many rows would tell. With many rows any error is found, however small.
+        it, beyond doubt, and if not, how many rows would tell.
     tolerance_of : {"ece", "smece", "rmsce", "mean_gap"}, default "ece"
         The error that the tolerance is about. A classwise or multilabel notion takes only "ece".
     ordered : bool, default False
@@ -228,8 +228,8 @@ def evaluate(
         most one level from the right one, unless ``measures`` is a list. ``report.at_least`` has the calibration of
         each event "the level is at least k", for all levels k but the lowest: its score is the sum of the probabilities
         from k on, divided by the sum of the row. The p-values of these events are adjusted by Holm's method for their
-        number, which is valid although they depend on each other. Only for rows of exclusive classes (N, C), not for a
-        sketch or a table; tensors on a device are copied to the host.
+        number. Only for rows of exclusive classes (N, C), not for a sketch or a table; tensors on a device are copied
+        to the host.
 
     Returns
     -------

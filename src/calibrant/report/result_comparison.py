@@ -240,8 +240,7 @@ def compare_results(
 
     Notes
     -----
-    The docs' page on coverage has simulations. Cost: a few passes over Q x M numbers, and for each pattern of missing
-    results the cube of the number of models.
+    Cost: a few passes over Q x M numbers, and for each pattern of missing results the cube of the number of models.
 
     References
     ----------
