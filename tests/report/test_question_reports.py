@@ -211,6 +211,8 @@ def test_a_log_brings_its_data(log: calibrant.DecisionLog, argument: str, value:
         calibrant.evaluate(log, **{argument: value})
     with pytest.raises(KeyError, match="no question 'tol'; did you mean 'tool'"):
         calibrant.evaluate(log, level=None)["tol"]
+    with pytest.raises(InputError, match="bands: expected 'pointwise' without intervals"):
+        calibrant.evaluate(log, level=None, bands="simultaneous")
 
 
 def test_a_truth_value_next_to_its_text_has_another_name() -> None:

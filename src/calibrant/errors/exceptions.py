@@ -23,7 +23,7 @@ SHOWN: Final = 30
 
 
 class CalibrantError(ValueError):
-    """Base class of every error that calibrant raises about its input."""
+    """Base class of the errors that calibrant defines: a `ValueError`."""
 
     __module__ = _HOME
 
@@ -116,7 +116,7 @@ class FileFault(Enum):
 
 
 class FileError(CalibrantError):
-    """A file of predictions that cannot be read: the file, the place in it and the remedy.
+    """A file that cannot be read or written: the file, the place in it and the remedy.
 
     Parameters
     ----------

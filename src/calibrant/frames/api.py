@@ -108,7 +108,7 @@ def sketch(
         What the weights are, as in `calibrant.evaluate`.
     cluster : str or list of str, optional
         The column of the rows' clusters: whole numbers, text, dates or times, as in `CalibrationSketch.update`. Several
-        columns name a cluster together: the values' texts, joined.
+        columns name a cluster together: the values' texts, joined. Not with the notion "classwise".
     by : str, optional
         The column of the rows' groups; times with a zone are named in UTC.
     notion : {"positive", "top-label", "classwise"}, optional
@@ -135,8 +135,7 @@ def sketch(
     -----
     Scores of float32 (and smaller types) are compared with edges rounded to float32, all others as float64. The engine
     finds the cell of a score by arithmetic, which is accurate to about 1e-7 of the width of a cell. Scores closer to an
-    edge than that, about one in a million, are returned unchanged, and Python finds their cells. So no table is sent to
-    the engine, and nothing is written.
+    edge than that, about one in a million, are returned unchanged, and Python finds their cells.
 
     Cost: one pass of the engine over the columns; with curves of single classes, N x C rows more. Clusters cost two
     more passes: one counts them, the other returns up to 110,000 rows a group, or 2,000 for each class.

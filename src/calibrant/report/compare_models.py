@@ -164,9 +164,9 @@ def compare(
 
     with a standard error from the differences of what each row adds to the two, :math:`2 D_b (p_i - y_i) - D_b^2` with
     :math:`D_b = S_b / n_b`, and from the noise of the estimates themselves, which is what remains near calibration.
-    The differences of ECE, accuracy, Brier score and log loss are given too. For ECE no normal approximation holds:
-    its interval lies between bounds that are safe near calibration too, and wide. Those of Brier score and log loss
-    are of the mean of the rows' differences, that of the accuracy is Bonett and Price's.
+    The differences of ECE, accuracy, Brier score and log loss are given too. For ECE no normal approximation holds: its
+    interval lies between bounds that are safe near calibration too, and wide. Those of Brier score and log loss are of
+    the mean of the rows' differences, that of the accuracy of rows is Bonett and Price's.
 
     Parameters
     ----------
@@ -196,8 +196,8 @@ def compare(
     class_names : sequence of str, optional
         The names of the classes, in the order of the columns. Targets that are strings are matched to them.
     measures : list, optional
-        Further measures: keys such as "auroc", and `calibrant.measures.Measure` objects that have an ``influence``.
-        They stand after those that models are always compared by. The verdict does not depend on them.
+        Further measures: keys such as "auroc", and `calibrant.measures.Measure` objects that have an ``influence``. The
+        verdict does not depend on them.
     clusters : array, (N,), or False, optional
         The label of each row's cluster, as in `evaluate`: every interval and p-value is then for independent clusters.
         Of predictions (N, C, ...) the first axis is the cluster unless it is False.
@@ -219,21 +219,22 @@ def compare(
         How much larger the second model's ECE may be, such as 0.01. Each pair then has a `Decision`.
     sort_by : str or Measure, default "brier"
         What the leaderboard ranks models by: a measure with a best direction and an influence, such as "nll",
-        "accuracy" or "auroc", or "debiased_square" for calibration alone.
+        "accuracy" or "auroc", or "debiased_square" for calibration alone (for at most 20 models).
     own_outcomes : bool, default False
         For sketches of one event, whether an outcome of 1 means that the model's answer is right. Pairs of predictions
         and targets are always read so.
     sparse : bool, default False
         Whether models answered different questions. NaN is the prediction of a question that a model did not answer.
         Models are compared by the mean ``sort_by`` ("brier", "nll" or "accuracy"), adjusted for the difficulty of their
-        questions as in `compare_results`, which names the assumptions.
+        questions as in `compare_results`, which names the assumptions. Not with ``weights``, ``ignore_index``,
+        ``groups``, ``tolerance`` or ``measures``.
 
     Returns
     -------
     Comparison, QuestionComparisons for DecisionLogs, or ResultComparison with ``sparse``
         Every difference is that of the first model minus the second, with an interval for this pair alone. With more
         than two models the p-values are adjusted for the number of pairs (Holm); those of each pair alone are in
-        ``details["raw_p_value"]``. Where a log loss is infinite, so is the difference, and its method says why.
+        ``details["raw_p_value"]``. If one log loss is infinite, so is the difference; it is NaN if both are.
 
         The leaderboard has a `Standing` for each model, the best first: by how much it is worse than the best, whether
         another one is shown to be better, and the range of its rank. These statements hold simultaneously for all
@@ -254,11 +255,10 @@ def compare(
 
     Notes
     -----
-    The documentation's page on coverage reports how often the intervals cover the true value. Fewer than 15 rows of the
-    rarer outcome are flagged in the details.
+    Fewer than 15 rows of the rarer outcome are flagged in the details.
 
     Cost: one read of each model's N x C numbers for the evaluated event and one for the scores of the rows, with memory
-    below 80 bytes a row and model; of each pair some passes over N rows.
+    below 170 bytes a row and model; of each pair some passes over N rows.
 
     References
     ----------

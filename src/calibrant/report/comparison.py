@@ -44,10 +44,10 @@ class Pair:
     first, second : str
         The models.
     estimates : mapping
-        ``debiased_square``, ``ece``, ``brier``, ``nll``, ``accuracy``. Below 0 the first model has less of it: less
-        error (better), or fewer right answers (worse). Only ``debiased_square``, which decides, has a p-value: the
-        probability of a difference as large if both models were equally calibrated. Further measures that were asked
-        for follow.
+        ``debiased_square``, ``ece``, ``brier``, ``nll``, ``accuracy`` (in a `ResultComparison`, only the mean, with a
+        p-value). Below 0 the first model has less of it: less error (better), or fewer right answers (worse). Only
+        ``debiased_square``, which decides, has a p-value: the probability of a difference as large if both models were
+        equally calibrated. Further measures that were asked for follow.
     decision : Decision or None
         Whether the second model's ECE exceeds the first's by less than the tolerance; None if none was given.
     """
@@ -85,7 +85,7 @@ class Comparison(Shown):
     names : tuple of str
         The models, in the order given.
     n : int
-        The evaluated rows.
+        The evaluated rows; for sketches, those of the model with the fewest.
     notion : str
         The evaluated event.
     n_classes : int or None
@@ -109,11 +109,11 @@ class Comparison(Shown):
         The `ReliabilityDiagram` of the evaluated event for each model, with intervals and consistency band.
     paired : bool
         Whether the comparison is paired, so that what the models have in common cancels: for models on the same rows,
-        and for sketches with the same clusters.
+        and for sketches with ``paired=True``.
     independent : bool
         Whether the rows of the models are independent, so that the variances of their estimates add up.
     clusters : mapping or None
-        The number of ``clusters`` and the share of the ``largest_cluster``; None if rows are taken as independent.
+        The number of ``clusters`` and the share of the ``largest_cluster``; None without clusters.
     groups : tuple of GroupComparison
         The comparison in each group, if groups were given.
     lone_groups : tuple of str

@@ -149,7 +149,7 @@ def evaluate(
       much better the Brier score is than that of always predicting the base rates,
     - ``brier_event``: the Brier score of the evaluated event; for scores of one event it equals ``brier``,
     - ``mean_confidence``: the mean score of the evaluated event; ``mean_gap``: the mean score minus the observed
-      frequency,
+      frequency; ``oe_ratio``, ``calibration_slope``,
     - ``ece``, ``rmsce``, ``mce`` (uniform bins; the maximum over bins with 30 rows), ``ace`` (quantile bins),
       ``debiased_square`` (the unbiased square of rmsce), ``smece`` (exact), ``ks``: of the evaluated event,
     - ``classwise_ece``: the mean of the classes' errors,
@@ -157,7 +157,8 @@ def evaluate(
 
     With a classwise or multilabel notion, each measure of an event is combined over classes: for rmsce by the root mean
     square, for mce by the maximum, for the others by the mean. ``details["per_class"]`` has the value of each class.
-    Then only the ECE and the ACE have an interval. A value that these data do not have is NaN; ``method`` says why.
+    Of these, only the ECE, ACE and classwise ECE have an interval. A value that these data do not have is NaN;
+    ``method`` says why.
 
     Parameters
     ----------
@@ -181,17 +182,18 @@ def evaluate(
         "forecast" the verification of forecasts, "all" has every measure.
     measures : str or list, optional
         The measures instead of the profile's: a list of keys and `calibrant.measures.Measure` objects, shown in this
-        order; or the name of a profile. The verdict does not depend on this choice. What is not shown is not computed.
+        order; or the name of a profile. The verdict does not depend on this choice. Of the measures that are not
+        shown, only those that the verdict needs are computed.
     groups : array, (N,), optional
         The name of each row's group, at most 10,000 different ones. Every group gets a `GroupReport`. A group is called
         out only if its test rejects calibration after Holm's correction for the number of groups. Groups named by
         numbers, dates, ordered categories, intervals and periods keep their order. Other groups are sorted by their
-        p-values, the smallest first, and then by their ECE, the largest first. All other measures of a group are
-        computed when its ``report`` is first looked at. A mapping from the names of several columns to such arrays
-        makes marginal subgroups: each value of each column is a group, such as "sex: F" and "ward: 3", and a row is in
-        one group of each column. Holm's correction is for all of them, which is valid although they depend on each
-        other. Differences between groups are tested within each column. If ``probs`` is a sketch, the mapping has for
-        each column a mapping from the name of each group to its sketch.
+        p-values, the smallest first, and then by their ECE, the largest first (in a mapping, by name). All other
+        measures of a group are computed when its ``report`` is first looked at. A mapping from the names of several
+        columns to such arrays makes marginal subgroups: each value of each column is a group, such as "sex: F" and
+        "ward: 3", and a row is in one group of each column. Holm's correction is for all of them, which is valid
+        although they depend on each other. Differences between groups are tested within each column. If ``probs`` is a
+        sketch, the mapping has for each column a mapping from the name of each group to its sketch.
     clusters : array, (N,), or False, optional
         The label of each row's cluster, whole numbers or text: rows of one patient, question or user are not
         independent. Every interval, floor, p-value and band is then for independent clusters, with any dependence
@@ -213,20 +215,21 @@ def evaluate(
     bands : {"pointwise", "simultaneous"}, default "pointwise"
         Where the confidence band of the isotonic curve holds: at each score alone, or at all scores at once
         (Dimitriadis et al. 2023, doi 10.1093/biomet/asac068). The latter needs rows that are independent, and that the
-        true rate never falls with the score. Not with clusters, nor with weights that are not whole numbers.
+        true rate never falls with the score. Not with clusters, weights that are not whole numbers, ``level=None``, or
+        a classwise or multilabel notion.
     tolerance : float, optional
         The largest error that is harmless, such as 0.02. The report then has a `Decision`: whether the error is below
-        it, beyond doubt, and if not, how many rows would tell. With many rows any error is found, however small.
+        it, beyond doubt, and if not, how many rows would tell.
     tolerance_of : {"ece", "smece", "rmsce", "mean_gap"}, default "ece"
-        The error that the tolerance is about.
+        The error that the tolerance is about. A classwise or multilabel notion takes only "ece".
     ordered : bool, default False
         Whether the classes are levels in the order of the columns, from the lowest to the highest. The report then also
         has ``rps``, the ranked probability score, and ``within_one``, the share of rows whose most probable level is at
-        most one level from the right one. ``report.at_least`` has the calibration of each event "the level is at least
-        k", for all levels k but the lowest: its score is the sum of the probabilities from k on, divided by the sum of
-        the row. The p-values of these events are adjusted by Holm's method for their number, which is valid although
-        they depend on each other. Only for rows of exclusive classes (N, C), not for a sketch or a table; tensors on a
-        device are copied to the host.
+        most one level from the right one, unless ``measures`` is a list. ``report.at_least`` has the calibration of
+        each event "the level is at least k", for all levels k but the lowest: its score is the sum of the probabilities
+        from k on, divided by the sum of the row. The p-values of these events are adjusted by Holm's method for their
+        number. Only for rows of exclusive classes (N, C), not for a sketch or a table; tensors on a device are copied
+        to the host.
 
     Returns
     -------
@@ -236,15 +239,15 @@ def evaluate(
     Raises
     ------
     calibrant.errors.InputError
-        As `expected_calibration_error`.
+        As `expected_calibration_error`, and for options that do not fit the data.
 
     Notes
     -----
-    Cost: one read of the N x C numbers, one sort of N integers; memory below 96 bytes a row on top of the input. With
+    Cost: one read of the N x C numbers, one sort of N integers; about 96 bytes a row on top of the input. With
     ``level`` also the resampling of at most 4,396 cells: about a second for 1,000 resamples, at any N.
 
-    Intervals are valid near zero too, where a bootstrap is not: a lower end is 0 unless the measure's own test of
-    calibration rejects. ``method`` and the documentation say how each interval is computed.
+    Intervals of calibration errors are valid near zero too, where a bootstrap is not: a lower end is 0 unless the
+    measure's own test of calibration rejects. ``method`` and the documentation say how each interval is computed.
 
     Examples
     --------
@@ -262,6 +265,8 @@ def evaluate(
     binned.check_bins(n_bins)
     check_choice("bands", bands, BANDS)
     check_tolerance(tolerance, tolerance_of)
+    if bands != "pointwise" and level is None:
+        raise InputError("bands", "'pointwise' without intervals (level=None)", repr(bands), "pass level=0.95")
     settings = ReportSettings(
         n_bins=n_bins,
         **selected(measures, profile)._asdict(),
@@ -292,16 +297,14 @@ def evaluate(
         subgroups=groups if isinstance(groups, Mapping) else None,
     )
     if bands != "pointwise":
-        _check_bands(bands, level, data)
+        _check_bands(bands, data)
     if tolerance is not None and data.notion in PER_CLASS and tolerance_of != ECE.name:
         raise InputError("tolerance_of", "'ece' if every class is evaluated", repr(tolerance_of), "leave it out")
     return report_with_groups(data, settings)
 
 
-def _check_bands(bands: Bands, level: float | None, data: EvaluatedData) -> None:
+def _check_bands(bands: Bands, data: EvaluatedData) -> None:
     """Reject simultaneous bands of data that have none."""
-    if level is None:
-        raise InputError("bands", "'pointwise' without intervals (level=None)", repr(bands), "pass level=0.95")
     remedy = "leave bands out; pointwise bands are the default"
     if data.notion in PER_CLASS:
         raise InputError(

@@ -57,7 +57,7 @@ class Standing:
         The model.
     estimates : mapping
         The `Estimate` of each measure with its own interval: those that models are compared by, and
-        ``mean_confidence``. The ECE has its noise floor.
+        ``mean_confidence`` (in a `ResultComparison` only the mean). The ECE has its noise floor.
     test : TestResult or None
         The test of the model's own calibration, in closed form; None without probabilities.
     miscalibrated : bool

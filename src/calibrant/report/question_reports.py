@@ -79,7 +79,7 @@ class QuestionReports(ShownByQuestion[Report]):
 
     @property
     def tested(self) -> tuple[str, ...]:
-        """The questions with enough rows for a test."""
+        """The questions with enough rows for a test; none without intervals."""
         return tuple(name for name, each in self.questions.items() if not math.isnan(each.tested.p_value))
 
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, complete: bool = False) -> Document:

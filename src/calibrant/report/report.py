@@ -81,7 +81,7 @@ class Report(Shown, Mapping[str, Estimate]):
     clusters : mapping or None
         The number of ``clusters`` (a text if they were not counted), the share of the rows in the ``largest_cluster``,
         and ``effective_rows``, the effective sample size for the mean difference (None if unknown). The whole attribute
-        is None if rows were taken as independent.
+        is None without clusters.
     notion : str
         The evaluated event.
     n : int
@@ -182,8 +182,8 @@ class Report(Shown, Mapping[str, Estimate]):
     def methods(self) -> str:
         """A paragraph for the methods section of a paper: the version, the data, and every choice behind the numbers.
 
-        It names what the report shows, and nothing that was not computed. The page, the terminal and Markdown have it
-        with ``profile="clinical"``.
+        It names what the report shows, and nothing that was not computed. With ``profile="clinical"``, the page and
+        Markdown have it, and the terminal has a shorter one.
 
         Examples
         --------
@@ -394,13 +394,13 @@ class GroupReport:
     p_value : float
         The p-value of the group's test, ``report.test``. If it is the smallest that the resamples can show, it comes
         from a closed form instead, or, in a group with few expected outcomes, from more resamples. NaN for a group
-        without a test, and in a report without intervals.
+        with a ``flag``, and in a report without intervals.
     adjusted_p_value : float
         The p-value after Holm's correction for the number of groups.
     called_out : bool
         Whether the group is miscalibrated at the report's level after the correction.
     flag : str
-        Why the group has no test; empty if it has one.
+        Why the group has no p-value; empty if it has one, and in a report without intervals.
     column : str
         The column whose value defines this marginal subgroup; empty for other groups.
     """

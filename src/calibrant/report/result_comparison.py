@@ -157,8 +157,8 @@ class ResultComparison(Shown):
         Returns
         -------
         pandas.DataFrame
-            The index has the levels ``first`` and ``second``. The columns are those of `Comparison.to_pandas`, and the
-            number of questions in ``common`` with their ``share``.
+            The index has the levels ``first`` and ``second``. The columns are those of `Comparison.to_pandas` without
+            ``label``, and the number of questions in ``common`` with their ``share``.
 
         Raises
         ------
@@ -226,10 +226,11 @@ def compare_results(
     Returns
     -------
     ResultComparison
-        The interval of an accuracy is Wilson's (1927), for clusters and partial credit with the effective number of
-        questions. The interval of a difference of accuracies is Bonett and Price's (2012), with the exact p-value of
-        McNemar's test, if all results are 0 or 1 and questions are independent. The other intervals and p-values use
-        Student's distribution, with variances by cluster and Satterthwaite's degrees of freedom.
+        Without missing results, the interval of a mean is Wilson's (1927), for clusters and partial credit with the
+        effective number of questions. If also each result is a single 0 or 1 and questions are independent, the
+        interval of a difference is Bonett and Price's (2012), with the exact p-value of McNemar's test. The other
+        intervals and p-values use Student's distribution, with variances by cluster and Satterthwaite's degrees of
+        freedom.
 
     Raises
     ------
@@ -239,8 +240,7 @@ def compare_results(
 
     Notes
     -----
-    The docs' page on coverage has simulations. Cost: a few passes over Q x M numbers, and for each pattern of missing
-    results the cube of the number of models.
+    Cost: a few passes over Q x M numbers, and for each pattern of missing results the cube of the number of models.
 
     References
     ----------

@@ -65,8 +65,9 @@ class CalibrationSketch:
     machines with ``+``, and pass a sketch as ``probs`` to `evaluate`, `compare` or any measure.
 
     Exact up to the rounding of sums: the accuracy, Brier score and log loss, the mean score, and the errors of
-    equal-width bins whose number divides 300 (2 to 6, 10, 12, 15, 20, 25, 30, 50, 60, 75, 100, 150, 300). Every other
-    number has a certified bound of its error, `Estimate.error_bound`.
+    equal-width bins whose number divides 300 (2 to 6, 10, 12, 15, 20, 25, 30, 50, 60, 75, 100, 150, 300). Other
+    measures have a certified bound of their error, `Estimate.error_bound`; it is NaN for the calibration slope and
+    intercept, ICI, E50 and E90.
 
     Parameters
     ----------
@@ -152,7 +153,8 @@ class CalibrationSketch:
             The name of each row's group, in every batch or in none: each group gets its own sketch.
         clusters : array, (N,), optional
             The label of each row's cluster, in every batch or in none, as in `evaluate`. A cluster may be split among
-            batches and among sketches. Without it rows are taken as independent.
+            batches and among sketches. Not with the notions "classwise" and "multilabel". Without it rows are taken as
+            independent.
         weights_are : {"frequency", "sampling"}, optional
             What the weights are, as in `evaluate`; the same in every batch.
 
@@ -194,8 +196,8 @@ class CalibrationSketch:
         Raises
         ------
         calibrant.errors.InputError
-            For a sketch of another notion, grid, number or names of classes, and if only one of the two has groups.
-            Nothing is then changed.
+            For a sketch with other settings or another number of classes, and if only one of the two has groups or
+            clusters. Nothing is then changed.
         """
         parts = []
         for other in others:

@@ -104,11 +104,11 @@ class CalibrationError(TableMetric):
     TypeError
         For ``task="multiclass"`` without an integer ``num_classes``.
     calibrant.errors.InputError
-        A `ValueError`: for unknown options, and for ``n_bins`` (its name here is ``num_bins``). `update` raises,
-        before the state changes, for tensors of the wrong shape, type or device, for NaN, for labels out of range,
-        and for logits after probabilities, or the reverse. On a GPU `update` does not look at values: `compute` raises.
-        `compute` also raises before the first batch. Errors of `update` and `compute` are also a `RuntimeError` and
-        an `IndexError`.
+        A `ValueError`: for unknown options, and for ``n_bins`` (its name here is ``num_bins``). `update` raises, before
+        the state changes, for tensors of the wrong shape, type or device, for NaN, for labels out of range, for logits
+        after probabilities, and for rows of probabilities after logits. On a GPU `update` does not look at values:
+        `compute` raises. `compute` also raises before the first batch. Errors of `update` and `compute` are also a
+        `RuntimeError` and an `IndexError`.
 
     Notes
     -----

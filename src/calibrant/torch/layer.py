@@ -65,8 +65,8 @@ class RecalibrationLayer(torch.nn.Module):
     """A map of scores as a layer: the last one of a model, which moves and is saved with it.
 
     It has buffers and no parameters, and the ``state_dict`` of the model contains the whole map. Scores that are not
-    numbers in [0, 1] become NaN, and so does a row of classes with such a number; no value is looked at, so that a
-    device is never waited for.
+    numbers in [0, 1] (with ``logits``, only NaN) become NaN, and so does a row of classes with such a number; no value
+    is looked at, so that a device is never waited for.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class RecalibrationLayer(torch.nn.Module):
 
     Notes
     -----
-    The result has the type of the input; half precision is computed in single. The result is between the smallest
-    normal number of its type and the largest number below 1: 2^-126 and 1 - 2^-24 in single precision. The numbers of
-    the map keep their precision in ``model.half()``.
+    The result has the type of the input; half precision is computed in single. Unless the map changes nothing, the
+    result is between the smallest normal number of its type and the largest number below 1: 2^-126 and 1 - 2^-24 in
+    single precision. The numbers of the map keep their precision in ``model.half()``.
 
     A state may be loaded into a layer with a map of another kind. ``torch.export``, ``torch.compile``,
     ``torch.jit.trace`` and ``torch.onnx.export`` accept the layer, and ``torch.jit.script`` does not.
