@@ -77,6 +77,7 @@ def test_the_leaderboard_of_two_models_has_the_interval_of_the_pair():
     a, b = list(solved(3, questions=200, models=2).values())
     comparison = calibrant.compare_results({"a": a, "b": b})
     pair, worst = comparison.pairs[0]["accuracy"], comparison.leaderboard[-1].difference
+    assert comparison.pairs[0].raw_p_value == pair.p_value
     ends = sorted((abs(pair.low), abs(pair.high)))
     assert pair.low < pair.high < 0  # a is worse
     assert (worst.low, worst.high) == pytest.approx(ends, rel=1e-9)

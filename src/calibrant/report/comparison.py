@@ -68,8 +68,8 @@ class Pair:
     @property
     def raw_p_value(self) -> float:
         """The p-value of this pair alone, before the correction for the number of pairs."""
-        square = self["debiased_square"]
-        return float(square.details.get("raw_p_value", square.p_value))
+        decides = self.estimates.get("debiased_square", next(iter(self.estimates.values())))
+        return float(decides.details.get("raw_p_value", decides.p_value))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
