@@ -314,7 +314,7 @@ def test_groups_of_sketches_are_compared_where_all_have_them() -> None:
             "--weight has no effect on a sketch, because a sketch contains no rows",
         ),
         (("bad.csv", "--baseline", "last.cal"), 1, "bad.csv: row 1, column 'score': expected values in [0, 1]"),
-        (("new.csv", "--baseline", "last.cal", "--paired"), 1, "expected a sketch of rows in clusters"),
+        (("new.csv", "--baseline", "last.cal", "--paired"), 1, "expected a sketch with clusters, because"),
     ],
 )
 def test_what_cannot_be_compared_with_a_sketch_is_refused(arguments: Any, status: int, said: str) -> None:

@@ -614,7 +614,7 @@ def bomb() -> bytes:
             r"the header of the log has no 'eval' \(log version 7; calibrant reads versions 1 and 2\)",
         ),
         (members_of([]), r"holds no samples; run the evaluation again"),
-        (members_of([{"id": 1, "epoch": 1}], version=9), r"samples/1_epoch_1.json has no 'scores' \(log of version 9"),
+        (members_of([{"id": 1, "epoch": 1}], version=9), r"samples/1_epoch_1.json has no 'scores' \(log version 9"),
         (
             members_of([{**answered(1, "C"), "scores": [1]}]),
             "samples/1_epoch_1.json does not have the structure that inspect writes",

@@ -159,7 +159,7 @@ def test_float32_is_widened_and_inputs_are_left_alone(kernel):
             {"mesh_points": 1, "bandwidth": 50},
             r"mesh_points: expected at least [24] when bandwidth is 50, got 1; 200 is the usual choice",
         ),
-        ({"refine_steps": -1}, r"refine_steps: expected an integer of at least 0, got -1; 10 resolves"),
+        ({"refine_steps": -1}, r"refine_steps: expected an integer of at least 0, got -1; pass for example 10"),
         ({"refine_steps": True}, r"refine_steps: expected an integer of at least 0, got True"),
         ({"tolerance": -0.1}, r"tolerance: expected a finite number, 0 or larger, got -0\.1; 0\.001 is the usual"),
         ({"tolerance": None}, r"tolerance: expected a finite number, 0 or larger, got None"),
