@@ -149,7 +149,7 @@ def test_every_class_by_itself_is_judged_by_cluster(notion, n_resamples):
     assert ece.p_value == pytest.approx(alone["ece"].p_value, abs=0.2)
     assert ece.method.endswith("; by cluster")
     assert found.clusters == {"clusters": 150, "largest_cluster": pytest.approx(1 / 150), "effective_rows": None}
-    assert found["ace"].method.startswith("no interval by cluster")
+    assert found["ace"].method.startswith("no interval for rows in clusters")
     assert "in 150 clusters, " in str(found)
     assert "independent" not in str(found)
     top = evaluate(probs, labels, clusters=clusters, n_resamples=0)["classwise_ece"]

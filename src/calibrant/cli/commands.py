@@ -767,7 +767,7 @@ def merge(ctx: click.Context, files: tuple[str, ...], sketch_path: str, keep_goi
         output.warn(merged)
 
 
-@main.command(short_help="Print noise floors and sample sizes, without data.")
+@main.command(short_help="Print noise floors and required sample sizes; needs no data.")
 @option("--n", "n", type=POSITIVE, help="The number of predictions, 1 or more.")
 @option(
     "--prove",

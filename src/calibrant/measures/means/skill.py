@@ -36,7 +36,7 @@ from calibrant.table import ReliabilityTable
 from calibrant.table.reliability_table import GridCells
 
 _REMEDY: Final = "pass the predictions, or make the sketch with classwise=True"
-_NO_BUCKETS: Final = "no interval by cluster: the class frequencies of each cluster are unknown"
+_NO_BUCKETS: Final = "no interval for rows in clusters: the class frequencies of each cluster are unknown"
 _ROUNDING: Final = 1e-12  # relative: a smaller variance of rows is rounding
 
 
