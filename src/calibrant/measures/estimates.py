@@ -46,7 +46,9 @@ from calibrant.statistics.resampling import Resampling, Stream
 from calibrant.table import ReliabilityTable
 from calibrant.table.cluster_sums import BucketSums, ClusterSums, aligned
 
-NO_BUCKETS: Final = "no interval for rows in clusters: equal-frequency bins differ between classes; evaluate one class at a time"
+NO_BUCKETS: Final = (
+    "no interval for rows in clusters: equal-frequency bins differ between classes; evaluate one class at a time"
+)
 NO_MEAN: Final = (
     "no interval: no method is known for the mean of this measure over classes; evaluate one class at a time"
 )
