@@ -194,9 +194,9 @@ def means(rows: list[Row]) -> str:
         for name in ("missed within 100 slices", "width")
     )
     return (
-        f"In {len(missed)} settings, the share of monitors that miss the true value within 100 slices is at most "
-        f"{max(missed):.3f}.\nThe width of the confidence sequence after 100 slices is {min(widths):.2f} to "
-        f"{max(widths):.2f} times the width of a normal interval.\n"
+        f"In each of {len(missed)} settings, at most {100 * max(missed):.1f} % of monitors exclude the true value "
+        f"within 100 slices.\nAfter 100 slices, the interval is {min(widths):.2f} to {max(widths):.2f} times as wide "
+        "as Robbins' normal mixture interval.\n"
     )
 
 

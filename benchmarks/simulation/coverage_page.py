@@ -48,6 +48,11 @@ DIFFERENCES = {f"pair {measure.name}": f"difference of the {measure.label}" for 
 TESTED = [m.name for m in MEASURES if m.judges == "classes" or (isinstance(m.null, Null) and m.scale != "square")]
 CLASSICAL = ("Spiegelhalter", "Hosmer-Lemeshow, equal frequency", "Kolmogorov-Smirnov", "Kuiper", "Cox", "T-Cal")
 TESTS = ("verdict", *TESTED, *CLASSICAL)
+#: What the page calls distributions of scores and clusters, unless their names are clear.
+LAWS_IN_WORDS = {
+    "Beta(1, 20), intercepts": "Beta(1, 20) scores, random intercepts",
+    "spike at 0.999": "90 % of the scores at 0.999",
+}
 #: The tests in the table of the page.
 SHOWN = ("verdict", "ece", "smece", *CLASSICAL)
 
@@ -198,18 +203,18 @@ def others(plain: Sequence[Cell], in_clusters: Sequence[Cell]) -> str:
     found = {name: [c.relative for c in plain if c.measure == name and c.level == 0.95] for name in LABELS}
     *most, (width, widest) = sorted((float(np.nanmedian(each)), LABELS[name]) for name, each in found.items() if each)
     return paragraph(
-        f"With clusters, the lowest coverage of a 95 % interval is {low.coverage:.3f} ({label_of(low)}). For most "
-        f"measures, the median width of the interval is {most[0][0]:.2f} to {most[-1][0]:.2f} times the width of a "
-        f"normal interval with the true standard deviation of the estimate. For the {widest}, this ratio is "
-        f"{width:.2f}."
+        f"With clusters, the lowest coverage of a 95 % interval is {low.coverage:.3f} ({label_of(low)}). Depending on "
+        f"the measure, the median interval is {most[0][0]:.2f} to {most[-1][0]:.2f} times as wide as a normal interval "
+        f"with the true standard deviation of the estimate, but {width:.2f} times for the {widest}."
     )
 
 
 def place(cell: Cell) -> str:
-    if cell.measure in DIFFERENCES or cell.law.startswith("U(0.8"):
-        return f"{cell.law}, N = {cell.n:,}"
-    way = "difference" if cell.law.startswith("alternating") else "factor" if cell.law.startswith("softmax") else "a"
-    return f"{cell.law}, {way} = {cell.tilt:g}, N = {cell.n:,}"
+    law = LAWS_IN_WORDS.get(cell.law, cell.law)
+    if cell.measure in DIFFERENCES or law.startswith("U(0.8"):
+        return f"{law}, N = {cell.n:,}"
+    way = "difference" if law.startswith("alternating") else "factor" if law.startswith("softmax") else "a"
+    return f"{law}, {way} = {cell.tilt:g}, N = {cell.n:,}"
 
 
 def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
@@ -221,15 +226,15 @@ def failures(cells: Sequence[Cell], repeated: Sequence[Cell]) -> str:
             where = f"{label_of(cell)}, {place(cell)}"
             again.setdefault(where, []).append(f"{cell.coverage:.3f} at the {100 * cell.level:.0f} % level")
     count = sum(map(len, again.values()))
-    where = "; ".join(f"{name}: {' and '.join(coverages)}" for name, coverages in again.items())
+    where = "; ".join(f"{' and '.join(coverages)} for {name}" for name, coverages in again.items())
     allowed = 100 * max(ALLOWED_IN_CLUSTERS.values())
     return paragraph(
         "The goal for the coverage is the confidence level minus two percentage points, minus three standard errors of "
-        "the simulation. For clusters, the largest amount by which the coverage fell short of the level during "
-        f"development (up to {allowed:.0f} percentage points) replaces the two points. "
+        "the simulation. With clusters, the largest shortfall of the coverage during development (up to "
+        f"{allowed:.0f} percentage points) replaces the two points. "
         f"The coverage is below the goal in {len(failed)} settings. If the true coverage were always the confidence "
         f"level, about {by_chance(cells)} such settings would be expected. With 600 new data sets for each setting, "
-        f"{count or 'none'} of the {len(failed)} settings {'is' if count == 1 else 'are'} below the goal again"
+        f"the coverage is below the goal again in {count or 'none'} of the {len(failed)} settings"
         f"{f' ({where})' if where else ''}."
     )
 
@@ -301,7 +306,7 @@ def other_sizes(tests: Sequence[Rejections]) -> str:
     (low, high), (low_clusters, high_clusters) = ((min(each), max(each)) for each in sizes)
     return paragraph(
         f"For calibrated scores, the tests of all calibration errors reject in {low:.1f} to {high:.1f} % of data sets "
-        f"without clusters, and in {low_clusters:.1f} to {high_clusters:.1f} % of data sets with clusters."
+        f"without clusters, and in {low_clusters:.1f} to {high_clusters:.1f} % with clusters."
     )
 
 
@@ -315,11 +320,11 @@ def models(cells: Sequence[Cell], tests: Sequence[Rejections]) -> str:
         for start in ("both calibrated", "equally wrong")
     )
     return paragraph(
-        "For the difference between two models on the same rows, the lowest coverage of a 95 % interval is "
-        f"{min(cell.coverage for cell in held):.3f} (of {len(held)} settings, "
-        f"{sum(cell.fails for cell in held) or 'none'} below the goal). The test of a comparison "
-        f"rejects equal calibration for {both} of pairs of calibrated models, for {equal} of pairs of equally "
-        f"miscalibrated models, and for {100 * rejected['one calibrated']:.0f} % of pairs with one calibrated model."
+        "For two models on the same rows, the coverage of the 95 % interval of a difference is at least "
+        f"{min(cell.coverage for cell in held):.3f}, and reaches the [goal](#settings-below-the-goal) in "
+        f"{sum(not cell.fails for cell in held)} of {len(held)} settings. At the 5 % level, the test of equal "
+        f"calibration rejects {both} of pairs of calibrated models, {equal} of pairs of equally miscalibrated models, "
+        f"and {100 * rejected['one calibrated']:.0f} % of pairs with only one calibrated model."
     )
 
 
@@ -327,17 +332,17 @@ def peers(cells: Sequence[Cell]) -> str:
     """Return how often the intervals of other packages cover the true value of calibrated scores, in words."""
     null = [cell for cell in cells if cell.level == 0.95 and cell.tilt == 1.0]
     parts, covered = [], []
-    errors = ("smooth ECE", "RMSCE over equal-frequency bins")
+    errors = ("smooth ECE", "RMSCE, equal-frequency bins")
     for name, own, error in zip(PEERS, ("smece", "rmsce"), errors, strict=True):
         theirs = [cell for cell in null if cell.measure == name]
         settings = {(cell.law, cell.n) for cell in theirs}
         covered += [cell.coverage for cell in null if cell.measure == own and (cell.law, cell.n) in settings]
         low, high = min(cell.coverage for cell in theirs), max(cell.coverage for cell in theirs)
-        parts.append(f"in {100 * low:.0f} to {100 * high:.0f} % of data sets ({name}, {error})")
+        parts.append(f"{name} ({error}) in {100 * low:.0f} to {100 * high:.0f} %")
     return paragraph(
-        "With calibrated scores, the 95 % bootstrap intervals of two other packages cover the true value "
-        f"{' and '.join(parts)}. In the same settings, the intervals of calibrant for both errors cover the true "
-        f"value in at least {100 * min(covered):.1f} % of data sets."
+        "With calibrated scores, the 95 % bootstrap intervals of other packages too rarely cover the true value: "
+        f"{' of data sets, and '.join(parts)}. In the same settings, the intervals of calibrant for smooth ECE and "
+        f"RMSCE cover the true value in at least {100 * min(covered):.1f} %."
     )
 
 
