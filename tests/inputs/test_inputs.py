@@ -63,7 +63,7 @@ def case(message, probs, targets, **options):
 
 SOFT = (
     "for soft labels, pass each row once per class, with the soft label of the class as weight and the row number as "
-    "docs/soft-labels.md)"
+    "cluster (see docs/soft-labels.md)"
 )
 NO_ARRAY = "pass an array, a column or a list of numbers"
 NOT_FINITE = "find the source of this value, or remove the row from probs and targets"

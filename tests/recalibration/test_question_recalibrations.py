@@ -236,7 +236,7 @@ def changed(text: str, change: Any) -> str:
         (lambda content: content.update(maps=[1]), "no maps"),
         (lambda content: content.pop("maps"), "an invalid file of maps"),
         (lambda content: content["maps"].update(tool=1), "expected a calibration map, got other JSON"),
-        (lambda content: content["maps"]["tool"].update(kind="line"), "a map that does not match"),
+        (lambda content: content["maps"]["tool"].update(kind="line"), "a map that matches its checksum"),
         (lambda content: content.update(version=9), "version 9"),
         (lambda content: content.update(schema="calibrant.map"), "one calibration map"),
         (lambda content: content.update(schema="other"), "expected the calibration maps of questions, got other JSON"),
