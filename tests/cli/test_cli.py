@@ -360,8 +360,8 @@ def test_fail_if_names_the_measure_and_its_value(tmp_path: Path) -> None:
     assert err.splitlines() == [
         f"calibrant: --fail-if 'ece > 0.05' holds: ece is {shown['ece']}",
         f"calibrant: --fail-if 'smece>0' holds: smece is {shown['smece']}",
-        f"calibrant: --fail-if 'smece>0': the condition may be true by chance, because a perfectly calibrated model of "
-        f"1,797 rows has smece up to {upper} in 95 % of samples; "
+        f"calibrant: --fail-if 'smece>0': the condition may be true by chance, because a perfectly calibrated model "
+        f"has smece up to {upper} in 95 % of samples of 1,797 rows; "
         "write 'smece.low > 0' to require evidence",
     ]
 
@@ -402,7 +402,7 @@ def test_a_plain_bound_that_noise_alone_reaches_is_warned_about_though_it_does_n
         assert status == 0
         assert err == (
             f"calibrant: --fail-if 'ece {operator} {bound}': the condition may be true by chance, because a perfectly "
-            f"calibrated model of 200 rows has ece up to {floor.upper:.4f} in 95 % of samples; "
+            f"calibrated model has ece up to {floor.upper:.4f} in 95 % of samples of 200 rows; "
             f"write 'ece.low {operator} {bound:g}' to require evidence\n"
         )
     above = round(floor.upper + 0.01, 4)

@@ -134,7 +134,9 @@ def test_rows_of_a_period_count_once(first: str, later: str) -> None:
     before = Path("state.json").read_bytes()
     status, _, err = watch(*given, "--every", later)
     said = " ".join(err.split())
-    expected = r"has a slice '(2026-\S+)' with days of the period '2026-\S+'; pass the same --every as for slice '\1'"
+    expected = (
+        r"already has a slice '(2026-\S+)' that overlaps the period '2026-\S+'; pass the same --every as for slice '\1'"
+    )
     assert (re.search(expected, said) is not None) == (first != later)
     assert (status == 1) == (first != later)
     assert Path("state.json").read_bytes() == before
@@ -147,7 +149,7 @@ def test_a_slice_without_the_groups_of_the_first_one_is_refused() -> None:
     before = Path("state.json").read_bytes()
     for given, said in (
         ((), "--by: expected the group of each row, as in the first slice, got none; pass groups= (--by)"),
-        (("--time", "day"), "state.json: was begun with --by, which does not work with --time; pass one file for"),
+        (("--time", "day"), "state.json: was begun with --by, which does not work with --time; leave --time out"),
     ):
         status, _, err = watch("week1.csv", *COLUMNS, *given)
         assert (status, said in " ".join(err.split())) == (1, True)

@@ -270,7 +270,7 @@ def test_percentages_of_types_and_wrong_ones(stored: str, number: object) -> Non
     for values, said in (
         ((kind(0.2), kind(0.9)), "no value of z exceeds 1, so the values look like fractions; leave --percent out"),
         ((number, kind(101)), "row 2, column 'z': "),
-        ((number, None), "column 'z' holds no number in row 2, not a score"),
+        ((number, None), "column 'z' holds no number in row 2;"),
     ):
         status, _, err = run(*saved(*values))
         assert (status, said in " ".join(err.split())) == (1, True), err

@@ -165,7 +165,7 @@ def test_classes_are_certified_by_their_confidence() -> None:
         ),
         (("--per-class", "--by", "model"), "--per-class and --by exclude each other"),
         (("--cost-of-error", "3"), "--cost-of-error and --cost-of-referral belong together"),
-        (("--cost-of-error", "3", "--cost-of-referral", "4"), "pass a cost above 0 and below that of an error, 3"),
+        (("--cost-of-error", "3", "--cost-of-referral", "4"), "pass a cost above 0 and below 3, the cost of an error"),
         (("--notion", "classwise"), "--notion: 'classwise'; choose from 'positive', 'top-label'"),
         (("--method", "holm"), "--method"),
         (("--largest-cluster", "5"), "--largest-cluster is for --cluster; pass --cluster too"),

@@ -387,8 +387,8 @@ def test_several_usual_names_are_all_listed_with_their_commands() -> None:
     path = table("a.csv", score=SCORES, prob=SCORES, outcome=WON)
     said = refused("report", path)
     words = [
-        f"({place}) if '{name}' is the probability of 'outcome', type: calibrant report a.csv --score {name} "
-        "--outcome outcome"
+        f"({place}) if '{name}' is the probability of the event in 'outcome', type: calibrant report a.csv --score "
+        f"{name} --outcome outcome"
         for place, name in enumerate(("score", "prob"), 1)
     ]
     assert said.endswith("; ".join(words))

@@ -293,8 +293,8 @@ def test_groups_of_sketches_are_compared_where_all_have_them() -> None:
             ("new.csv", "--baseline", "report.json"),
             1,
             (
-                "report.json: contains a report without a sketch (from --json -), and a comparison needs the "
-                "sketch; write the report again with calibrant report FILE --json report.json, or save a "
+                "report.json: contains a report without a sketch (as printed by --json -), and a comparison "
+                "needs the sketch; write the report again with calibrant report FILE --json report.json, or save a "
                 "sketch with calibrant report FILE --sketch report.cal"
             ),
         ),

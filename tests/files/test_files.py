@@ -676,8 +676,8 @@ def test_types_widen_over_files(tmp_path):
         (
             {},
             r"several columns could be the probabilities: score, prob; probabilities may be in score, prob; outcomes "
-            r"in outcome; \(1\) if 'score' is the probability of 'outcome': --score score --outcome outcome; "
-            r"\(2\) if 'prob' is the probability of 'outcome': --score prob --outcome outcome$",
+            r"in outcome; \(1\) if 'score' is the probability of the event in 'outcome': --score score --outcome "
+            r"outcome; \(2\) if 'prob' is the probability of the event in 'outcome': --score prob --outcome outcome$",
         ),
         (
             {"score": "score"},
@@ -881,8 +881,8 @@ OTHERS = [0.9, 0.2, 0.1, 0.5]
             {"risk": SCORES, "male": OUTCOMES, "fit": ["no", "yes", "no", "no"]},
             {"score": "risk"},
             "",
-            "in male, fit (a guess from the values); (1) if 'risk' is the probability of 'male': --outcome male; "
-            "(2) if 'risk' is the probability of 'fit': --outcome fit",
+            "in male, fit (a guess from the values); (1) if 'risk' is the probability of the event in 'male': "
+            "--outcome male; (2) if 'risk' is the probability of the event in 'fit': --outcome fit",
         ),
         ({"risk": SCORES, "died_true": OUTCOMES}, {"score": "risk"}, "--outcome died_true", "may be in died_true;"),
         ({"prob_rain": SCORES, "rain": OUTCOMES}, {"score": "prob_rain"}, "--outcome rain", "may be in rain;"),

@@ -554,9 +554,13 @@ def test_an_error_proposes_the_encoding(tmp_path):
         (
             NAMED,
             "cp1252",
-            "line 1 is not UTF-8 text; save the file as UTF-8, or name its encoding: if 'größe,score,outcome' is what",
+            "line 1 is not UTF-8 text; save the file as UTF-8, or, if the line should contain 'größe,score,outcome",
         ),
-        (NAMED.replace("größe", "who"), "cp1252", "if 'Müller 0,0.1,0' is what it should read: calibrant"),
+        (
+            NAMED.replace("größe", "who"),
+            "cp1252",
+            "if the line should contain 'Müller 0,0.1,0', name the encoding: calibrant",
+        ),
         (NAMED, "utf-16", "is text in utf-16, not in UTF-8; save the file as UTF-8, or name its encoding: calibrant"),
         (NAMED_LINES, "utf-16", " --encoding utf-16"),
         (NAMED_LINES, "cp1252", '"größe": "Müller", "score"'),

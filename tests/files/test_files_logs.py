@@ -642,7 +642,7 @@ def test_every_member_passes_its_checksum(tmp_path):
     damaged = tmp_path / "a.eval"
     damaged.write_bytes(data.replace(checksum, bytes(4)))
     with pytest.raises(
-        FileError, match=r"samples/2_epoch_1.json differs from its length or checksum in the archive; copy"
+        FileError, match=r"samples/2_epoch_1.json does not match the length or checksum stored in the archive; copy"
     ):
         read_predictions([str(damaged)], percent=True)
 

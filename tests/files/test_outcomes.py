@@ -143,7 +143,7 @@ def test_a_score_of_a_frame_may_be_an_expression(engine):
         expected = calibrant.brier_score(1 - np.array(SCORES), RIGHT)
         np.testing.assert_allclose(calibrant.brier_score(made), expected, rtol=1e-12)
     for score, said in (
-        (nw.col("conf").mean(), r"a value for each row, got one value for all rows; combine columns"),
+        (nw.col("conf").mean(), r"a value for each row, got one value for all rows; compute a score for each row"),
         (
             nw.col("none") + 1,
             "an expression with columns of the frame, got an expression that fails",

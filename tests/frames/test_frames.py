@@ -702,7 +702,8 @@ def test_too_many_groups_are_refused(one_of_some, monkeypatch) -> None:
     frame = ENGINES[one_of_some]({"p": [0.5] * 30, "y": [1] * 30, "g": list(range(30))})
     with pytest.raises(
         InputError,
-        match="by: expected at most 20 pairs of a group and an interval of scores, got more with the groups in 'g'",
+        match=r"at most 20 combinations of a group and a grid cell \(interval of scores\), got more, because of the "
+        "groups in 'g'",
     ):
         sketch(frame, **EVENT, by="g")
     frame = ENGINES[one_of_some]({"p": grids.edges("standard")[1000:1030], "y": [1] * 30})

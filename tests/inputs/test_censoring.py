@@ -160,11 +160,12 @@ CASES: dict[str, tuple[tuple[Any, ...], str]] = {
     "a horizon as text": (([1, 2], [0, 1], "1"), "horizon: expected a number above 0, got '1'"),
     "a horizon in days": (
         ([1.5, 2.25], [0, 1], 365),
-        "horizon: expected at most the last time, 2.25, got 365; check the unit of times, or pass an earlier horizon",
+        "horizon: expected at most the largest time, 2.25, got 365; check the unit of times, or pass an earlier "
+        "horizon",
     ),
     "a group that is not followed": (
         ([1, 2, 9], [1, 0, 1], 5, ["a", "a", "b"]),
-        "times: expected a row of group 'a' that is followed to the horizon of 5, got a last time of 2, which is a "
+        "times: expected a row of group 'a' that is followed to the horizon of 5, got a largest time of 2, which is a "
         "censoring; pass an earlier horizon, or larger groups",
     ),
     "few groups": (([1, 2], [0, 1], 1, ["a"]), "groups: expected 2 names, one for each prediction, got shape (1,)"),

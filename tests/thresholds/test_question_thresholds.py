@@ -267,7 +267,7 @@ def test_stated_confidences_are_certified_in_place_of_probabilities() -> None:
     rows[7]["answers"]["area"].pop("confidence")
     with pytest.raises(InputError, match="got none in row 8"):
         calibrant.read_decisions(rows).stated()
-    with pytest.raises(InputError, match="a confidence in the answers to choices or scores, got none"):
+    with pytest.raises(InputError, match="in at least one answer to a choice or score question, got none"):
         calibrant.read_decisions(rows_of(30)).stated()
 
 

@@ -84,8 +84,8 @@ def main() -> None:
     "--classwise/--no-classwise",
     default=None,
     help=(
-        "Report the calibration of each class too (default: for at most 10,000 classes; in a sketch, for fewer than "
-        "500 without --by)."
+        "Report the calibration of each class too (default: if at most 10,000 classes; for a sketch, if fewer than "
+        "500 and no --by)."
     ),
 )
 @option("--ordered", is_flag=True, help="Read the classes as ordered levels, in the order of the columns.")
@@ -322,7 +322,7 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
 @option(
     "--notion",
     type=Among("notion", lambda: ("positive", "top-label", "multilabel")),
-    help="The type of calibration: positive or top-label for one event, multilabel for several labels.",
+    help="The type of calibration: positive (one event), top-label (predicted class) or multilabel (all labels).",
 )
 @shared.classes
 @option(
@@ -383,8 +383,8 @@ def compare(ctx: click.Context, /, scores: str | None, **params: Any) -> None:
     "--reference",
     "reference_path",
     type=InputFile(),
-    help="Test --estimate-prior's assumption with training-population scores: a .cal file, or all rows of a file with "
-    "FILE's columns.",
+    help="For --estimate-prior, test if only the event rate changed: training-population scores in a .cal file, or in "
+    "all rows of a file like FILE.",
 )
 @shared.exact
 @shared.level
@@ -465,7 +465,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--largest-cluster",
     type=whole(lambda bound: bound > 0, "pass a number of rows, such as 20", name="n"),
-    help="The largest possible cluster size in rows. Implies --method betting. Without it, the promise is approximate.",
+    help="The largest possible cluster size (rows). Implies --method betting. Without it, --confidence is approximate.",
 )
 @option(
     "--max-weight",
@@ -486,7 +486,7 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
     "--gates",
     "gates_path",
     type=OutputFile(".json"),
-    help="For a decision log, write the certified thresholds in the format thresholds.json, version 1.",
+    help="For a decision log, write the certified thresholds as JSON for the tool jev-eval.",
 )
 @option(
     "--all",

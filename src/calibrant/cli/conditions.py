@@ -307,7 +307,7 @@ def _doubt(condition: Condition, result: Report) -> str | None:
     upper = f"{condition.measure} up to {max(reached.values()):.4f} in {100 * (result.level or 0):g} % of samples"
     proof = f"{condition.measure}.low {condition.operator} {condition.bound:g}"
     if not condition.of_groups:
-        by_chance = f"a perfectly calibrated model of {result.n:,} rows has {upper}"
+        by_chance = f"a perfectly calibrated model has {upper} of {result.n:,} rows"
     else:
         by_chance = f"a perfectly calibrated model has {upper} in {_listed(list(reached), len(reports))}"
         proof = f"{OF_GROUPS}{proof})"

@@ -606,7 +606,7 @@ def apply(
     for option, wrong in unsuited.items():
         if wrong and given[option] is not None:
             problem = f"{option} does not suit a map of {of}"
-            raise FileError(map_file, problem, "leave it out, or use another map")
+            raise FileError(map_file, problem, f"leave {option} out, or use another map")
 
     def mapped(scores: Any) -> Any:
         values = fitted(scores, logits=logits)

@@ -604,7 +604,7 @@ def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iter
     if options.of_prior:
         yield from _of_prior(ctx, options)
     elif not options.files and not _is_faulty(ctx, "prior", "trained_prior"):
-        yield "name a file, such as held_out.csv, or a known event rate, with --prior and --trained-prior"
+        yield "name a file, such as held_out.csv, or pass two known event rates, --prior and --trained-prior"
     if options.anyway and not options.outputs.keys() & {"map", "sql", "onnx"} and not _is_faulty(ctx, "map_path"):
         yield "--anyway writes the map even without evidence that it helps; pass --map too, such as --map map.json"
 
@@ -678,7 +678,7 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
     if (error is None) != (referral is None):
         yield "--cost-of-error and --cost-of-referral belong together; pass both"
     elif error is not None and referral is not None and not 0 < referral < error:
-        remedy = f"pass a cost above 0 and below that of an error, {exact_number(error)}"
+        remedy = f"pass a cost above 0 and below {exact_number(error)}, the cost of an error"
         yield "--cost-of-referral", f"{exact_number(referral)}; {remedy}"
 
 

@@ -122,7 +122,7 @@ def _updated(predictions: FilePredictions | FileSketch | FileDecisions, options:
         watch = Monitor.of_state(content, options.state_path)
         _check_settings(watch, given, options)
         if watch.groups and options.time is not None and not isinstance(predictions, FileDecisions):
-            remedy = "pass one file for each slice with --by, or begin a new state"
+            remedy = "leave --time out, pass --by and one file for each slice, or begin a new state"
             raise FileError(options.state_path, "was begun with --by, which does not work with --time", remedy)
     if options.threshold_path is not None:
         with of_file(options.threshold_path):
@@ -165,7 +165,7 @@ def _check_period(label: str, spans: Sequence[tuple[date, date, str]], options: 
     own = _span(label)
     other = own and next((name for first, last, name in spans if first <= own[1] and own[0] <= last), None)
     if other:
-        problem = f"has a slice {quoted(other)} with days of the period {quoted(label)}"
+        problem = f"already has a slice {quoted(other)} that overlaps the period {quoted(label)}"
         remedy = f"pass the same --every as for slice {quoted(other)}, or begin a new state"
         raise FileError(options.state_path, problem, remedy)
 

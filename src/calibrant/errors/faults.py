@@ -34,7 +34,7 @@ class Fault(Enum):
     LABEL_TYPE = "targets of a type that cannot be labels"
     LABEL_NAMES = "names of classes, without the order of the classes"
     UNKNOWN_NAME = "a label that is not among the names of the classes"
-    ONE_HOT = "a row of one-hot targets without a single 1"
+    ONE_HOT = "a row of targets that is not one-hot (exactly one 1 among 0s)"
     WEIGHT = "a weight that is negative or not finite"
     COLUMN_NAME = "a column name that the engine cannot find"
     COLUMN_TYPE = "a column of the wrong type"

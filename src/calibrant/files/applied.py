@@ -305,7 +305,7 @@ class _Scores:
 
 def _without_number(table: FileTable, column: str, row: int) -> FileError:
     at = table.row_of(row)
-    return FileError(table.path, f"column {quoted(column)} holds no number in row {at:,}, not a score", _MISSING)
+    return FileError(table.path, f"column {quoted(column)} holds no number in row {at:,}", _MISSING)
 
 
 def _numbers(table: FileTable, column: str, scores: Any, first: int) -> NDArray[np.float64]:

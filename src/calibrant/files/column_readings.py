@@ -166,7 +166,7 @@ class Readings:
         say that it is one, those that are as likely the truth.
         """
         seen, is_named, labels = self.seen, _is_named_so(score, truth), self.seen.labels(truth)
-        case = f"if {quoted(score)} is the probability of {quoted(truth)}"
+        case = f"if {quoted(score)} is the probability of the event in {quoted(truth)}"
         event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=is_named)
         may_be_event = truth in seen.outcomes or len(labels) <= 2 or has_event(labels)
         others = [name for name in truths if name != truth and seen.may_be_of(score, name)]

@@ -59,7 +59,7 @@ def not_utf8(path: str, source: str) -> FileError:
         return FileError(path, problem, remedy)
     first = next((place for place, character in enumerate(text) if not character.isascii()), 0)
     part = text[max(first - _SHOWN, 0) : first + _SHOWN].strip()
-    remedy = f"save the file as UTF-8, or name its encoding: if {quoted(part)} is what it should read"
+    remedy = f"save the file as UTF-8, or, if the line should contain {quoted(part)}, name the encoding"
     return FileError(path, problem, remedy, ("--encoding", WINDOWS))
 
 

@@ -736,7 +736,7 @@ class Archive:
             compressed = stream.read(info.compress_size)
         content: bytes = pa.CompressedInputStream(pa.BufferReader(compressed), "zstd").read(info.file_size + 1)
         if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
-            problem = f"{info.filename} differs from its length or checksum in the archive"
+            problem = f"{info.filename} does not match the length or checksum stored in the archive"
             raise FileError(self.path, problem, _DAMAGED)
         return content
 

@@ -192,5 +192,5 @@ def _without_sketch(path: str, content: dict[str, Any], remedy: str) -> FileErro
         return FileError(
             path, problem, "write a report on the column of one class, or a report with --notion top-label"
         )
-    problem = "contains a report without a sketch (from --json -), and a comparison needs the sketch"
+    problem = "contains a report without a sketch (as printed by --json -), and a comparison needs the sketch"
     return FileError(path, problem, remedy)

@@ -38,7 +38,7 @@ _NESTED: Final = Facts(suspicion=Suspicion(Mistake.NESTED))
 _LABELS: Final = "a column of whole numbers, text, dates or times"
 _BOTH_FORMS: Final = "pass score='...' and outcome='...' for one event, or probs=[...] and target='...' for classes"
 _EXAMPLES: Final = {
-    "score": "combine columns, such as 1 - nw.col('p')",
+    "score": "compute a score for each row, such as 1 - nw.col('p')",
     "outcome": "compare columns, such as nw.col('a') == nw.col('b')",
 }
 

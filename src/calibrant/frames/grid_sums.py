@@ -297,8 +297,8 @@ def fetch_sums(query: LazyFrame, columns: Columns) -> tuple[nw.DataFrame[Any], S
 def _too_many(columns: Columns) -> InputError:
     if columns.group is not None:
         remedy = "group by a column with fewer values"
-        expected = f"at most {MOST:,} pairs of a group and an interval of scores"
-        return InputError("by", expected, f"more with the groups in {columns.group!r}", remedy)
+        expected = f"at most {MOST:,} combinations of a group and a grid cell (interval of scores)"
+        return InputError("by", expected, f"more, because of the groups in {columns.group!r}", remedy)
     expected, got = f"at most {MOST:,} distinct scores very close to edges of grid cells", "more"
     remedy = "round the scores to float32 in the frame first"
     return InputError(columns.score_argument, expected, got, remedy, fault=Fault.TOO_FINE)

@@ -39,7 +39,7 @@ def censoring_weights(
     events : array, (N,)
         1 (or True) if the event was observed at this time, 0 if the row was censored.
     horizon : float
-        The time t of the predicted probability, in the unit of ``times``. It is above 0, and at most the last time.
+        The time t of the predicted probability, in the unit of ``times``. It is above 0, and at most the largest time.
     groups : array, (N,), optional
         The name of each row's group. The censoring is then estimated in each group. Without groups, it must not depend
         on what the probabilities or the events depend on.
@@ -55,8 +55,8 @@ def censoring_weights(
     ------
     calibrant.errors.InputError
         For times that are not finite numbers of 0 or more, for events other than 0 and 1, for arrays of different
-        lengths, and for a horizon after the last time. Also if the last row of a group is censored before the horizon,
-        because its event-free probability at the horizon is then unknown.
+        lengths, and for a horizon after the largest time. Also if the last row of a group is censored before the
+        horizon, because its event-free probability at the horizon is then unknown.
 
     Notes
     -----
@@ -152,7 +152,7 @@ def _horizon(x: Any, times: NDArray[Any]) -> float:
         remedy = "pass the time by which the predicted event occurs or not"
         raise InputError("horizon", "a number above 0", repr(x), remedy)
     if x > times.max():
-        expected = f"at most the last time, {number(times.max())}"
+        expected = f"at most the largest time, {number(times.max())}"
         raise InputError("horizon", expected, number(x), "check the unit of times, or pass an earlier horizon")
     return float(x)
 
@@ -169,4 +169,4 @@ def _unknown(group: str | None, last: Any, horizon: float) -> InputError:
     whose = "a row" if group is None else f"a row of group {group!r}"
     expected = f"{whose} that is followed to the horizon of {number(horizon)}"
     remedy = "pass an earlier horizon" + ("" if group is None else ", or larger groups")
-    return InputError("times", expected, f"a last time of {number(last)}, which is a censoring", remedy)
+    return InputError("times", expected, f"a largest time of {number(last)}, which is a censoring", remedy)

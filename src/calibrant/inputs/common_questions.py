@@ -140,7 +140,7 @@ def _places(logs: Sequence[NamedLog]) -> tuple[int, list[NDArray[np.int64]]]:
     for each in logs:
         lone = each.log.n - len(numbers)
         if lone > _MOST_LONE * each.log.n:
-            expected = "an id that occurs in all logs, in at least half of the rows"
+            expected = "in at least half of the rows, an id that occurs in all logs"
             got = f"no such id in {lone:,} of {each.log.n:,} rows"
             raise InputError(each.argument, expected, got, "compare logs of the same inputs, with the same ids")
     return len(numbers), [np.array([numbers.get(name, -1) for name in each.log.ids]) for each in logs]

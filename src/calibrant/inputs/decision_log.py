@@ -217,7 +217,8 @@ class DecisionLog(Mapping[str, Question]):
         }
         if not stated:
             remedy = "evaluate the probabilities instead"
-            raise InputError("log", "a confidence in the answers to choices or scores", "none", remedy)
+            expected = "a stated confidence in at least one answer to a choice or score question"
+            raise InputError("log", expected, "none", remedy)
         events = {}
         for name, (question, confidence) in stated.items():
             wrong = ~((confidence >= 0) & (confidence <= 1))  # NaN too
