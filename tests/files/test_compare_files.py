@@ -566,7 +566,7 @@ def test_of_a_hundred_groups_the_worst_twenty_are_shown() -> None:
     assert {"7", "37", "67", "97"} <= {group.name for group in worst}
     assert "to see the other 100 groups, use --json, --html, or comparison.groups in Python" in " ".join(shown.split())
     source = comparison.to_markdown()
-    assert "squared CE (the 20 of 120 groups with the most evidence)" in source
+    assert "squared CE (the 20 of 120 groups with the most evidence of a difference)" in source
     rows = re.findall(r"^\| (?:◆ )?(\d+) \|", source[source.index("### Groups") :], re.MULTILINE)
     assert rows == [group.name for group in worst]
 

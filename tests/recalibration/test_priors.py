@@ -231,7 +231,7 @@ def test_an_estimate_at_the_end_has_half_a_row(rate: float, end: float) -> None:
     assert min(fix.prior[0], 1 - fix.prior[0]) == pytest.approx(0.5 / (len(p) + 1))
     assert (fix.estimate.low[0], fix.estimate.high[0])[int(end)] == end
     assert fix.check.kind == "end"
-    assert f"the estimated event rate is {end:.0f}, the end of its range" in fix.flag
+    assert f"the estimated event rate is {end:.0f}, the limit of the possible values" in fix.flag
 
 
 def test_classes_with_an_estimated_share_of_0_are_named() -> None:

@@ -610,7 +610,7 @@ def test_few_expected_errors_are_flagged_with_their_number() -> None:
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     of_classes = fix_of(probs, probs.argmax(axis=1))
     assert of_classes.expected_errors == pytest.approx((1 - probs.max(axis=1)).sum())
-    assert "are expected, fewer than" in of_classes.flag
+    assert "are expected, and at least 5 are needed" in of_classes.flag
     assert fix_of(*sample(200, 0)).flag == ""
 
 

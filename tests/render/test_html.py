@@ -833,7 +833,8 @@ def test_many_groups_and_classes_are_cut_in_the_picture_alone(monkeypatch: pytes
     text = "".join(page.text)
     assert "The diagrams show the 5 classes with the largest errors. The tables contain all classes." in text
     assert len(page.files()["classes.csv"]) == 8
-    assert "The 3 groups with the most evidence are drawn. The table contains the other 4 groups." in text
+    drawn = "The 3 groups with the most evidence of miscalibration are drawn."
+    assert f"{drawn} The table contains the other 4 groups." in text
     assert len(page.files()["groups.csv"]) == 7
     listed = [[row[0] for row in table[1:]] for table in page.tables if table[0][0] == "group"]
     groups = sorted(found.groups, key=lambda group: (group.p_value, -group.ece.value))

@@ -123,7 +123,7 @@ def test_of_many_groups_the_worst_twenty_are_listed() -> None:
     source = result.to_markdown()
     rows = cells(source)
     start = next(i for i, row in enumerate(rows) if row[0] == "group")
-    assert "### The 20 of 120 groups with the most evidence" in source
+    assert "### The 20 of 120 groups with the most evidence of miscalibration" in source
     marked = [group.name for group in result.groups if group.called_out]
     assert set(marked) >= {"7", "47", "87"}
     listed = [row[0] for row in rows[start + 1 :]]

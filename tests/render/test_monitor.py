@@ -382,7 +382,7 @@ def test_of_many_groups_ten_are_named_and_twenty_are_listed() -> None:
     assert sentence.count("percentage points") == 10
     assert [row[0] for row in rows(found, "groups")] == [f"group {i:02}" for i in range(24, 4, -1)]
     assert len(table(found, "groups").exact["group"]) == 25
-    assert headings(found)[-1] == "The 20 of 25 groups with the most evidence"
+    assert headings(found)[-1] == "The 20 of 25 groups with the most evidence against calibration"
 
 
 def test_evidence_of_the_groups_alone_describes_no_drift_of_all_rows() -> None:

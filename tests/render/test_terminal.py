@@ -288,7 +288,7 @@ def test_of_a_hundred_groups_the_worst_twenty_are_shown(number: int, shown: int)
     evidence = sorted(report.groups, key=lambda group: (group.p_value, -group.ece.value))
     assert listed == [group.name for group in evidence[:shown]]
     assert called <= set(listed)
-    assert f"The 20 of {number} groups with the most evidence" in said
+    assert f"The 20 of {number} groups with the most evidence of miscalibration" in said
     assert f"to see the other {number - 20} groups, use --json, --html, or report.groups in Python" in said
     assert f"* evidence of miscalibration after Holm correction: {len(called)} of {number} groups" in said
 

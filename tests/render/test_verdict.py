@@ -230,7 +230,8 @@ def test_the_next_steps_follow_from_the_findings() -> None:
     assert few[0] == "Collect more data, until each outcome has at least 15 rows (or clusters)."
     assert next_steps(of_event(clusters=np.arange(N) // 4)) == []
     undecided = with_facts(of_event(tolerance=0.03), Code.UNDECIDED, Code.UNDECIDED, more_rows=1234)
-    assert next_steps(undecided)[0] == "Collect about 1,234 more rows to decide about the tolerance."
+    step = "Collect about 1,234 more rows to decide whether the ECE is within the tolerance."
+    assert next_steps(undecided)[0] == step
 
 
 NEAR = st.floats(-2, 2, allow_nan=False).map(lambda x: round(x, 8))

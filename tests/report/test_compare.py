@@ -806,7 +806,10 @@ WIDE = [[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]]
         (lambda: calibrant.compare({"x": P, "y": P}), "targets: expected an array, got None"),
         (lambda: calibrant.compare(P, None, Y), "probs_b: expected an array, got None"),
         (lambda: calibrant.compare({"x": P}, Y), "probs_a: expected two models or more, got a mapping of 1"),
-        (lambda: calibrant.compare({"x": P, "y": P}, P, Y), "targets: expected only a mapping and"),
+        (
+            lambda: calibrant.compare({"x": P, "y": P}, P, Y),
+            "targets: expected two arguments, the mapping of models and",
+        ),
         (
             lambda: calibrant.compare({"x": P, "y": P}, Y, names=("a", "b")),
             "names: expected no names, because the keys",

@@ -242,7 +242,8 @@ def test_a_class_that_cannot_be_tested_has_no_p_value() -> None:
     for k, p in enumerate(classes.p_values):
         if math.isnan(p):
             assert summary["classwise"]["p_values"][k] is None
-            assert summary["not_finite"][f"classwise.p_values[{k}]"] == "no test: too few outcomes are expected"
+            reason = "no test: the expected number of events or non-events is too small"
+            assert summary["not_finite"][f"classwise.p_values[{k}]"] == reason
 
 
 def test_words_for_scores_that_are_right_on_average() -> None:

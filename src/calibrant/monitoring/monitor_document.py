@@ -111,7 +111,8 @@ def document_of(history: History, source: Source, *, full: bool) -> Document:
         blocks += [Heading(heading, "slices"), _slices_table(history), Notes(notes)]
     if history.groups:
         many, what = len(history.groups), _group_word(history)
-        heading = f"The {_GROUPS} of {many:,} {what}s with the most evidence" if many > _GROUPS else f"{capital(what)}s"
+        most = f"The {_GROUPS} of {many:,} {what}s with the most evidence against calibration"
+        heading = most if many > _GROUPS else f"{capital(what)}s"
         notes = [
             (
                 f"E (the evidence against calibration) is the average of two numbers: the E of all "

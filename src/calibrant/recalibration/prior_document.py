@@ -78,8 +78,8 @@ def _methods(fix: PriorShift) -> Iterator[Method]:
                 f"score range, and between the mean of the reference scores and the {what} in training"
             ),
             "end": (
-                "test of each class or outcome whose estimated share is 0: whether the mean ratio of its density to "
-                "that of the fitted mixture is below 1"
+                "for each class or outcome with an estimated share of 0, a test whether the mean of this ratio is "
+                "below 1: density of the class or outcome / density of the fitted mixture"
             ),
         }
         yield Method("check", "whether the scores contradict the assumption", by_kind[fix.check.kind])
@@ -155,7 +155,7 @@ def _check(fix: PriorShift, check: PriorCheck) -> Iterator[Sentence]:
         else:
             rate = share_text(cast("PriorEstimate", fix.estimate).value[0])
             estimate = f"estimated event rate is {rate}" if event else "estimated share of a class is 0 %"
-            end = "the end of its range. This does not contradict the assumption"
+            end = "the limit of the possible values. This does not contradict the assumption"
             yield Sentence(f"The {estimate}, {end} (p {p}).")
         return
     test = f"chi-square {check.statistic:.3g}, {check.df} degrees of freedom, p {p}"
@@ -190,7 +190,7 @@ def _map(fix: PriorShift) -> Iterator[str]:
         yield "Map: a constant is added to the log-probability of each class. The predicted class of a row can change."
         return
     intercept = fix.map.parameters["intercept"]
-    yield f"Map: a shift of the log-odds, log-odds {'+' if intercept > 0 else '-'} {abs(intercept):.3g}."
+    yield f"Map: new log-odds = old log-odds {'+' if intercept > 0 else '-'} {abs(intercept):.3g}."
     yield "The order of the scores, and so the AUROC, does not change."
     yield "Scores of exactly 0 or 1 stay 0 or 1 (up to rounding), because no event rate changes infinite log-odds."
 

@@ -391,7 +391,8 @@ def _flags(mixture: ClassMixture, estimate: PriorEstimate, new: Shares) -> Itera
     empty = [name for name, value in zip(names, estimate.value, strict=False) if value == 0]
     if new.of_event and estimate.value[0] in (0, 1):
         end = f"{estimate.value[0]:.0f}"
-        yield f"the estimated event rate is {end}, the end of its range, so the map uses {new.values[0]:.3g} instead"
+        limit = "the limit of the possible values"
+        yield f"the estimated event rate is {end}, {limit}, so the map uses {new.values[0]:.3g} instead"
     elif empty:
         listed = ", ".join(empty[:10])
         has = "class has" if len(empty) == 1 else "classes have"

@@ -50,9 +50,8 @@ def few_errors(expected: float) -> str:
         return ""
     number = f"only {expected:.2g}" if expected >= _LEAST_NAMED else f"fewer than {_LEAST_NAMED:g}"
     return (
-        f"according to the scores, {number} errors (rows with the less probable outcome) are expected, fewer "
-        f"than {FEW_ERRORS:g}, so the estimated improvement depends on errors that may be absent from these "
-        "rows"
+        f"the estimated improvement is unreliable, because according to the scores {number} errors (rows with the less "
+        f"probable outcome) are expected, and at least {FEW_ERRORS:g} are needed"
     )
 
 

@@ -52,8 +52,8 @@ def document_of(fixes: QuestionRecalibrations, source: Source, *, full: bool) ->
 
 _METHOD: Final = (
     "Each question has a map of its own. The decrease of the loss is estimated on rows that the map was not "
-    "fitted to. The p-values are adjusted by Holm's method for the number of questions with a map, which is "
-    "valid although the answers of one input depend on each other."
+    "fitted to. The p-values are adjusted for the number of questions with a map by Holm's method, which is "
+    "valid even if the answers to one input depend on each other."
 )
 
 

@@ -39,8 +39,8 @@ class QuestionRecalibrations(ShownByQuestion[Recalibration]):
         The recalibration of each question that a map was fitted to. Its own ``proven`` and p-value are those of the
         question alone.
     adjusted_p_values : mapping of str to float
-        The p-values of the gains after Holm's correction for the number of these questions. It is valid although the
-        answers of one input depend on each other.
+        The p-values of the gains after Holm's correction for the number of these questions. It is valid even if the
+        answers to one input depend on each other.
     refused : mapping of str to str
         The questions that no map was fitted to, and why.
     log : DecisionLog

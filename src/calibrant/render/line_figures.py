@@ -73,7 +73,8 @@ def murphy_figure(curve: MurphyCurve, *, rate: float = math.nan, label: str | No
         marks.append(Polyline(thresholds, base, "other", "Base rate for every row"))
 
         def tip(i: int) -> str:
-            return f"threshold {thresholds[i]:.2f}: score {scores[i]:.4f}; base rate for every row: score {base[i]:.4f}"
+            always = f"{base[i]:.4f} if the base rate is predicted for every row"
+            return f"threshold {thresholds[i]:.2f}: score {scores[i]:.4f} ({always})"
 
         marks.append(tips_along(thresholds, scores, tip))
     x, top = Axis("Threshold probability", 0.0, 1.0), _ABOVE * max(*scores, *base, 0.0) or 0.01

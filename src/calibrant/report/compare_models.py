@@ -317,7 +317,8 @@ def compare(
 def _check_choices(paired: object, notion: object) -> None:
     """Reject what no comparison takes."""
     if paired not in (None, True, False):
-        raise InputError("paired", "True, False or None", repr(paired), "leave paired out if it is not known")
+        remedy = "leave paired out if you do not know whether the rows are paired"
+        raise InputError("paired", "True, False or None", repr(paired), remedy)
     if notion in PER_CLASS:
         remedy = "pass one class's column of each model at a time"
         raise InputError("notion", "'positive' or 'top-label' to compare models", repr(notion), remedy)
@@ -360,7 +361,7 @@ def _models(probs_a: Any, probs_b: Any, targets: ArrayLike | None, names: Any) -
     """Return the models and the targets, whichever way they were given."""
     if isinstance(probs_a, Mapping) and not isinstance(probs_a, DecisionLog):
         if probs_b is not None and targets is not None:
-            raise InputError("targets", "only a mapping and the targets", "a third array", _CALLS)
+            raise InputError("targets", "two arguments, the mapping of models and the targets", "a third array", _CALLS)
         if names is not _NAMES:
             remedy = "leave names out, or rename the keys"
             raise InputError("names", "no names, because the keys of the mapping name the models", repr(names), remedy)

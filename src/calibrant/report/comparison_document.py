@@ -484,7 +484,7 @@ def _groups_of_pair(place: int, comparison: Comparison, *, full: bool) -> list[B
     table = Table(f"groups-{place + 1}", columns, heading, marked=marked)
     order = worst(p_values, [part.value for part in parts])
     if not full and len(order) < len(groups):
-        heading += f" (the {len(order)} of {len(groups):,} groups with the most evidence)"
+        heading += f" (the {len(order)} of {len(groups):,} groups with the most evidence of a difference)"
     number = sum(len(comparison.pairs) for group in groups if not group.flag)
     return [Heading(heading), _found_in_groups(sum(marked), number), table if full else table.of_rows(order)]
 

@@ -191,7 +191,7 @@ def evaluate(
         p-values, the smallest first, and then by their ECE, the largest first (in a mapping, by name). All other
         measures of a group are computed when its ``report`` is first looked at. A mapping from the names of several
         columns to such arrays makes marginal subgroups: each value of each column is a group, such as "sex: F" and
-        "ward: 3", and a row is in one group of each column. Holm's correction is for all of them, which is valid
+        "ward: 3", and a row is in one group per column. Holm's correction is for all of them, which is valid
         although they depend on each other. Differences between groups are tested within each column. If ``probs`` is a
         sketch, the mapping has for each column a mapping from the name of each group to its sketch.
     clusters : array, (N,), or False, optional

@@ -190,8 +190,10 @@ def next_steps(report: Report) -> list[str]:
     if Code.RARE_OUTCOME in findings:
         steps.append(f"Collect more data, until each outcome has at least {MINORITY} rows (or clusters).")
     elif Code.UNDECIDED in findings and findings[Code.UNDECIDED]["more_rows"] is not None:
+        facts = findings[Code.UNDECIDED]
+        name = _measure_of(facts).removeprefix("the ")
         steps.append(
-            f"Collect about {findings[Code.UNDECIDED]['more_rows']:,} more rows to decide about the tolerance."
+            f"Collect about {facts['more_rows']:,} more rows to decide whether the {name} is within the tolerance."
         )
     flagged = [short(group.name) for group in report.groups if group.called_out]
     if flagged:
@@ -240,8 +242,8 @@ def _impossible(report: Report, facts: _Facts) -> str:
         kinds = impossible_kinds(facts["events"], facts["non_events"], terms_of(report.notion))
         return (
             f"Caution: {are} impossible according to the scores: {kinds}. Calibrated scores never have such "
-            "outcomes, so p = 0. If the scores were only rounded to 0 and 1, use the p-value without this rule "
-            f"instead: p {other}."
+            "outcomes, so p = 0. If the scores were only rounded to 0 and 1, use the p-value that is computed without "
+            f"a special case for impossible outcomes: p {other}."
         )
     return (
         f"Caution: {are} nearly impossible according to the scores, with a predicted probability of at most "
@@ -417,7 +419,7 @@ def _tolerance(_: Report, findings: _Findings) -> Iterator[Sentence]:
         return
     code, facts = found
     tolerance, level = facts["tolerance"], percent(facts["level"])
-    name = f"{'the size of the ' * (facts['measure'] == MEAN_GAP.name)}{BY_NAME[facts['measure']].label}"
+    name = _measure_of(facts)
     limit = f"the tolerance of {tolerance:g}"
     bounds = [end for end in (facts["low"], facts["high"]) if math.isfinite(end)]
     low, high = texts(bounds, 3, [tolerance]) if len(bounds) == 2 else ("", "")
@@ -429,6 +431,11 @@ def _tolerance(_: Report, findings: _Findings) -> Iterator[Sentence]:
         ends = f": {level} confidence bounds {low} and {high}" if high else ""
         more = _more_rows(findings, facts, name)
         yield Sentence(f"Inconclusive for a tolerance of {tolerance:g}{ends}.{more}", "caution")
+
+
+def _measure_of(facts: _Facts) -> str:
+    """Return the name of the measure that has a tolerance."""
+    return f"{'the size of the ' * (facts['measure'] == MEAN_GAP.name)}{BY_NAME[facts['measure']].label}"
 
 
 def _more_rows(findings: _Findings, facts: _Facts, name: str) -> str:

@@ -64,7 +64,7 @@ def group_blocks(report: Report, *, full: bool, heading: str = "Groups") -> list
 def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     """Return the table of the groups, with notes."""
     groups, left = report.groups, len(report.groups) - len(order)
-    title = f"The {len(order)} of {len(groups):,} groups with the most evidence" if left else heading
+    title = f"The {len(order)} of {len(groups):,} groups with the most evidence of miscalibration" if left else heading
     table = groups_table(groups, report.level, full=False, all_rows=report.all_rows)
     blocks: list[Block] = [Heading(title, "groups"), _by_column(table, report, order)]
     found, notes = _tests(groups, report.level, "group", full=False)
@@ -118,7 +118,7 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     blocks += _multicalibration(report)
     blocks += _timeline(report)
     shown = [groups[i] for i in order]
-    title, eces = "The ECE of each group and its noise floor", [group.ece for group in shown]
+    title, eces = "ECE and noise floor of each group", [group.ece for group in shown]
     of_all = None if report.all_rows is None else (report.n, report.all_rows.ece)
     figure = groups_figure(title, shown, eces, "ece", "ECE", level, of_all=of_all)
     blocks.append(figure._replace(caption=_caption(report, len(shown), len(rest))))
@@ -148,13 +148,14 @@ def _caption(report: Report, drawn: int, left: int) -> str:
         )
     if report.all_rows is not None:
         caption += f". {capital(_OVERLAP)}"
-    others = f" The {drawn:,} groups with the most evidence are drawn. The table contains the other {left:,} groups."
+    drawn_groups = f"The {drawn:,} groups with the most evidence of miscalibration are drawn"
+    others = f" {drawn_groups}. The table contains the other {left:,} groups."
     return f"{caption}.{others * bool(left)}"
 
 
 #: What readers of marginal subgroups have to know.
 _OVERLAP: Final = (
-    "each row is in one group of each column, so groups of different columns overlap; Holm's correction is valid "
+    "each row is in one group per column, so groups of different columns overlap; Holm's correction is valid "
     "for overlapping groups"
 )
 

@@ -40,7 +40,7 @@ _NO_ORDER: Final = "no interval: the sampling variance of the measure cannot be 
 _UNDEFINED: Final = "not available: the measure has no value for this model"
 _INFINITE: Final = "no interval: a model with an infinite measure ranks last by rule, not by a test"
 _ALONE: Final = "the measure is infinite for all other models"
-_UNTESTED: Final = "not tested, because the models have results without probabilities"
+_UNTESTED: Final = "not tested, because results (such as right or wrong answers) are compared without probabilities"
 _ONE_ROW: Final = "the variance cannot be estimated from one row"
 
 

@@ -377,7 +377,7 @@ def _groups(report: Report) -> Iterator[str]:
         return
     yield f"Each of {len(groups):,} group{'s' * (len(groups) > 1)} was evaluated separately"
     if columns := [column for column in dict.fromkeys(group.column for group in groups) if column]:
-        yield f"The groups are the values of {_listed(columns)}, and each row is in one group of each column"
+        yield f"The groups are the values of {_listed(columns)}, so each row is in one group per column"
     if tested := _tested(report):
         in_clusters = " in at least two clusters" * is_clustered(report.clusters, report.n)
         yield (

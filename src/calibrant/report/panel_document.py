@@ -91,9 +91,9 @@ def _murphy_curve(curve: MurphyCurve, rate: float) -> _Panel:
         Column("base rate", list(map(number, base)), {"base_rate": base}),
     ]
     caption = (
-        "The curve shows the mean loss of treating rows above threshold t. A false positive costs t, and a false "
-        "negative costs 1 - t. Lower values are better. Twice the area under the curve is the Brier score. If one "
-        "model has a lower curve at every threshold, every proper score prefers that model."
+        "The curve shows the mean loss if rows with a score above threshold t are classified as events. A false "
+        "positive costs t, and a false negative costs 1 - t. Lower values are better. Twice the area under the curve "
+        "is the Brier score. If one model has a lower curve at every threshold, every proper score prefers that model."
     )
     table, last = Table("murphy-curve", columns, "Murphy curve"), len(thresholds) - 1
     figure = murphy_figure(curve, rate=rate)._replace(caption=caption)

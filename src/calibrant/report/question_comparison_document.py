@@ -158,7 +158,7 @@ def _with_first(
 
 
 def _tolerances(comparisons: QuestionComparisons) -> list[Sentence]:
-    """Return in which questions the ECE rises by less than the tolerance, by more, and in which it is open."""
+    """Return in which questions the ECE is higher by more than the tolerance, in which not, and which are open."""
     states: dict[str, list[str]] = {}
     for each in comparisons.questions.values():
         own = [pair.decision for pair in each.with_first if pair.decision is not None]
@@ -169,12 +169,14 @@ def _tolerances(comparisons: QuestionComparisons) -> list[Sentence]:
     if not states:
         return []
     many, decision = len(comparisons.names) > 2, next(iter(comparisons.values())).pairs[0].decision
-    another = " of another model" * many
+    first, second = list(distinct(comparisons.names).values())[:2]
+    another, other = ("another model", "every other model") if many else (second, second)
+    above = f"that of {first} by more than"
     tolerance = f"the tolerance of {0 if decision is None else decision.tolerance:g}"
     words: dict[str, tuple[str, Tone]] = {
-        "disproven": (f"The ECE{another} rises by more than", "bad"),
-        "open": (f"The data do not show whether the ECE{another} rises by more than", ""),
-        "proven": (f"The ECE{' of every other model' * many} rises by less than", "good"),
+        "disproven": (f"The ECE of {another} exceeds {above}", "bad"),
+        "open": (f"The data do not show whether the ECE of {another} exceeds {above}", ""),
+        "proven": (f"The ECE of {other} does not exceed {above}", "good"),
     }
     return [
         Sentence(f"{text} {tolerance} {_of(states[state], len(comparisons))}.", tone)

@@ -253,7 +253,7 @@ def _methods(reports: QuestionReports) -> list[Method]:
         return []
     text = (
         "Each question is tested separately, as in a report on this question alone. The p-values are "
-        "adjusted by Holm's method for the number of questions, which is valid although the answers of one "
-        "input depend on each other."
+        "adjusted for the number of questions by Holm's method, which is valid even if the answers to one input "
+        "depend on each other."
     )
     return [Method("questions", "The tests of all questions.", text)]

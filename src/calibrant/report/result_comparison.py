@@ -291,7 +291,7 @@ def compare_means(means: Means, labels: ClusterLabels | None, *, sparse: bool, l
     own = parts == np.argmax(np.bincount(parts, present.sum(axis=0)))
     if np.count_nonzero(own) < 2:
         remedy = "compare models that answered the same questions"
-        raise InputError("results", "models with a question in common", "no common question of two models", remedy)
+        raise InputError("results", "models with a question in common", "models without a question in common", remedy)
     kept = present[:, own].any(axis=1)
     values = values[np.ix_(kept, own)]
     clusters = None if labels is None or labels.alone(None) else labels.take(np.flatnonzero(kept))

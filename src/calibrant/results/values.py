@@ -674,6 +674,9 @@ def plain_parts(part: Tested, missing: dict[str, str]) -> dict[str, Any]:
     }
 
 
+_FEW_EXPECTED: Final = "no test: the expected number of events or non-events is too small"
+
+
 def plain_classes(result: ClasswiseCalibration, names: Sequence[str] | None, missing: dict[str, str]) -> dict[str, Any]:
     """Return the errors, bins and tests of the classes."""
     return {
@@ -681,9 +684,7 @@ def plain_classes(result: ClasswiseCalibration, names: Sequence[str] | None, mis
         **_attributes(result, ("errors",), "classwise", missing, "no score reached the threshold"),
         **_attributes(result, ("kept", "supports"), "classwise", missing),
         "bins": _class_bins(result),
-        **_attributes(
-            result, ("p_values", "adjusted_p_values"), "classwise", missing, "no test: too few outcomes are expected"
-        ),
+        **_attributes(result, ("p_values", "adjusted_p_values"), "classwise", missing, _FEW_EXPECTED),
     }
 
 

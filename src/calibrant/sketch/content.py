@@ -230,7 +230,7 @@ def _config(stored: dict[str, Any], argument: str) -> SketchConfig:
     if type(grid) is not str or grids.GRIDS.get(grid) != edges:
         got = f"edges with checksum {str(edges)[:12]!r} for the grid {str(grid)[:12]!r}"
         remedy = "use the version of calibrant that wrote the sketch"
-        raise InputError(argument, "a grid and its edges as in this version of calibrant", got, remedy)
+        raise InputError(argument, "the score grid of this version of calibrant", got, remedy)
     names = None if stored["class_names"] is None else tuple(listed(stored["class_names"], str))
     make = SketchConfig(
         notion=stored["notion"],
@@ -283,7 +283,7 @@ def _totals(stored: dict[str, Any], rows: list[int], make: SketchConfig) -> Tota
     require(_are_weights(totals.weight, totals.square_weight, n), f"a total weight of {totals.weight:g}")
     rounded = 1 + _rounding(n * len(rows))
     fits = totals.weight <= entries * rounded and entries <= len(rows) * totals.weight * rounded
-    require(fits, f"a weight of {entries:g} in the means, but a total weight of {totals.weight:g}")
+    require(fits, f"means over a total weight of {entries:g}, but rows with a total weight of {totals.weight:g}")
     scores = {name: getattr(totals, name) / entries for name in SCORES}
     require(min(scores.values()) >= -_ROUNDED, "sums of scores below 0")
     return totals

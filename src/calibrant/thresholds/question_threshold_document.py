@@ -196,7 +196,7 @@ def _sections(result: QuestionThresholds, source: Source, *, full: bool) -> list
 def _method(result: QuestionThresholds) -> Method:
     how = METHODS[next(iter(result.values())).sides[0].method]
     together = (
-        "the promise holds for all questions together by Holm's method, which is valid although the answers to one "
+        "the promise holds for all questions together by Holm's method, which is valid even if the answers to one "
         "input depend on each other"
     )
     text = f"{how}; {'each question is tested alone' if result.each else together}"
