@@ -197,7 +197,7 @@ def test_rare_events_lead_to_decisions_at_low_scores() -> None:
     rng = np.random.default_rng(5)
     p = rng.beta(1, 5, 3_000).round(4)
     pd.DataFrame({"p": p, "y": (rng.random(3_000) < p).astype(int), "fine": 1}).to_csv("rare.csv", index=False)
-    said = "To automate cases with low scores, as most non-events have, pass --yes-risk and --no-risk"
+    said = "To automate cases with low scores (mostly non-events), pass --yes-risk and --no-risk"
     given = ("threshold", "rare.csv", "--score", "p", "--outcome")
     status, out, _ = run(*given, "y")
     assert (status, said in " ".join(out.split())) == (4, True)

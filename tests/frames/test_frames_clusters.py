@@ -294,7 +294,7 @@ def test_classes_alone_have_no_clusters() -> None:
     frame = pl.DataFrame({"a": [0.5], "b": [0.5], "c": [0.0], "t": [0], "k": [1]})
     with pytest.raises(
         InputError,
-        match="clusters: expected a notion that has a single event, got 'classwise'; evaluate one class",
+        match=r"clusters: expected a notion with one event \('positive' or 'top-label'\), got 'classwise'; pass",
     ):
         sketch(frame, **CLASSES, cluster="k", notion="classwise")
 

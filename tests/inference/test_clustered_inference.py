@@ -572,7 +572,7 @@ def test_clusters_belong_to_rows(name):
         run(name, sketch, clusters=list(EQUAL))
     with pytest.raises(
         InputError,
-        match="clusters: expected a notion that has a single event, got 'classwise'",
+        match=r"clusters: expected a notion with one event \('positive' or 'top-label'\), got 'classwise'",
     ):
         run(name, np.stack([1 - P, P], axis=1), Y, notion="classwise", clusters=list(EQUAL))
 

@@ -173,7 +173,7 @@ def test_a_notion_of_many_events_is_not_judged_by_cluster() -> None:
     data = classes()
     for notion in ("classwise", "multilabel"):
         targets = data["targets"] if notion == "classwise" else np.eye(4, dtype=int)[data["targets"]]
-        with pytest.raises(InputError, match="clusters: expected a notion that has a single event"):
+        with pytest.raises(InputError, match="clusters: expected a notion with one event"):
             of({**data, "targets": targets}, notion=notion)
 
 

@@ -174,7 +174,7 @@ def test_names_of_predicted_classes_that_do_not_suit_the_classes():
     assert ThresholdedClassifier(Ready((1, 2, 3)), own).predict(probs).max() == 3
     ambiguous = replace(own, by_group={name: own.by_group[name] for name in ("1", "2")})
     with pytest.raises(
-        InputError, match="threshold: expected predicted classes that match only names, or only indices, of"
+        InputError, match=r"threshold: expected predicted classes that are names or indices of .*not both"
     ):
         ThresholdedClassifier(Ready((1, 2, 3)), ambiguous).predict(probs)
     fitted = ThresholdedClassifier(Ready((1, 2, 3)), max_risk=0.15, per_class=True).fit(probs, y + 1)  # the remedy

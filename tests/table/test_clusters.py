@@ -734,12 +734,12 @@ def test_sums_of_other_kinds_do_not_add_up():
         ),
         (
             small(cells=CLASS_CELLS),
-            "cluster sums with 256 sets of clusters and 428 score ranges, got cluster sums with 32 "
-            "sets of clusters and 61 score ranges; make both",
+            "sums for 428 score ranges in each of at most 256 sets of clusters, got sums for 61 score ranges "
+            "in each of at most 32 sets of clusters; make both",
         ),
         (
             small(row_scores=(np.ones(3), np.ones(3), np.ones(3, bool))),
-            "row scores in both sums or in neither",
+            "row scores (Brier score, log loss) in both cluster sums or in neither",
         ),
         (BucketSums.empty("text", scored=False), "labels that are whole numbers, got text"),
     ]
@@ -810,9 +810,9 @@ DAMAGES = {
     "another kind of label": (changed("kind", np.array("float")), "invalid sums"),
     "other grid cells": (
         changed("grid", np.array([128, 300, 64, 1])),
-        "expected sums in 256 buckets of clusters and 428 grid cells, got other buckets or grid cells",
+        "expected sums for 428 score ranges in each of at most 256 sets of clusters, got sums for other score ranges",
     ),
-    "no cells": (changed("grid", np.array([])), "other buckets or grid cells"),
+    "no cells": (changed("grid", np.array([])), "sums for other score ranges or sets"),
     "pooled, with hashes": (changed("pooled", np.array(True)), "invalid sums"),
     "pooled is a number": (changed("pooled", np.array(1)), "invalid sums"),
     "pooled has an axis": (changed("pooled", np.array([False])), "invalid sums"),

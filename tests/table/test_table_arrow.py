@@ -126,7 +126,7 @@ def test_metadata_in_no_text_are_rejected():
 def test_damaged_metadata_are_rejected(key, value):
     table = written()
     damaged = table.replace_schema_metadata({**table.schema.metadata, key.encode(): value.encode()})
-    with pytest.raises(InputError, match=key if key != "calibrant.n" else "calibrant.n|a prediction or more"):
+    with pytest.raises(InputError, match=key):
         ReliabilityTable.from_arrow(damaged)
 
 

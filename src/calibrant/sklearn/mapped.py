@@ -132,5 +132,6 @@ class MappedClassifier(MappingClassifier):
         names = fitted.event["class_names"]
         if fitted.n_classes and names is not None and names != list(map(str, labels)):
             expected, got = (", ".join(map(str, each[:10])) for each in (labels, names))
-            raise InputError("fitted_map", f"the classes {expected}", got, "make the map for the classes in this order")
+            remedy = "make the map for the expected classes in the expected order"
+            raise InputError("fitted_map", f"the classes {expected}", got, remedy)
         return fitted

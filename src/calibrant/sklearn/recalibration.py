@@ -185,7 +185,9 @@ class Recalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             known = getattr(self, "feature_names_in_", None)
             if names is not None and known is not None and names.tolist() != known.tolist():
                 expected = f"the columns {', '.join(known)}, as in fit"
-                raise InputError("probs", expected, ", ".join(names), "select the columns in this order")
+                raise InputError(
+                    "probs", expected, ", ".join(names), "select the expected columns in the expected order"
+                )
             return _mapped(self.map_, _valid(values))
 
     def __sklearn_tags__(self) -> Any:

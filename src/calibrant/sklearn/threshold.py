@@ -31,8 +31,8 @@ from calibrant.thresholds.result import Method
 _ABSTAINS: Final = -1
 
 _OUT_OF_FOLD: Final = (
-    "the scores are out-of-fold predictions of estimators that were fitted to a part of the rows, so the "
-    "promise is approximate"
+    "the scores are out-of-fold predictions of estimators that were fitted to parts of the rows, so the "
+    "confidence level is approximate"
 )
 
 
@@ -435,7 +435,7 @@ def _rule_of(threshold: Any, classes: NDArray[Any], *, named: bool) -> Callable[
     if _is_of_event(threshold) and n_classes != 2:
         remedy = "certify a threshold from estimator.predict_proba(X)"
         if isinstance(threshold, Threshold) and threshold.value is not None:
-            remedy += "; if its scores are confidences of predicted classes, pass threshold.value"
+            remedy += "; if the scores of this threshold are confidences of predicted classes, pass threshold.value"
         expected = f"a threshold for the confidence of the predicted class, because there are {n_classes} classes"
         raise InputError("threshold", expected, "a threshold for the probability of one event", remedy)
     if isinstance(threshold, TwoSidedThreshold):
@@ -485,7 +485,7 @@ def _names_in(threshold: Threshold, classes: NDArray[Any], *, named: bool) -> li
     if len(known) == 1:
         return known[0]
     if known:
-        expected = f"predicted classes that match only names, or only indices, of the classes {listed(names)}"
+        expected = f"predicted classes that are names or indices of the classes {listed(names)}, but not both"
         remedy = "leave threshold out, and call fit on held-out rows with per_class=True"
     else:
         expected = f"predicted classes among {listed(names)}"
@@ -512,7 +512,7 @@ def _with_abstain(classes: NDArray[Any], abstain: Any) -> NDArray[Any]:
     label = abstain
     if abstain is None:
         if kind == "b":
-            remedy = "pass abstain=-1, and compare predictions with 1, because Python treats -1 as true"
+            remedy = "pass abstain=-1, and check predictions with == 1, because Python treats -1 as true"
             raise InputError("abstain", "a label, because the classes are booleans", "None", remedy)
         label = "abstain" if text else -1
     elif not isinstance(abstain, str if text else numbers.Real):

@@ -345,12 +345,15 @@ def _check_alike(one: BucketSums, other: BucketSums) -> None:
         remedy = "convert all cluster labels to one type before you add rows to a sketch"
         raise InputError("clusters", f"labels that are {_KINDS[one.kind]}", _KINDS[other.kind], remedy)
     if one.cells != other.cells:
-        sizes = [f"{x.cells.n_buckets} sets of clusters and {x.cells.n_cells} score ranges" for x in (one, other)]
-        expected, got = (f"cluster sums with {size}" for size in sizes)
-        raise InputError("clusters", expected, got, "make both sketches with the same notion")
+        raise InputError("clusters", _named(one.cells), _named(other.cells), "make both sketches with the same notion")
     if one.scored != other.scored:
         remedy = "pass row_scores for both sums or for neither"
-        raise InputError("clusters", "row scores in both sums or in neither", "row scores in only one of them", remedy)
+        expected = "row scores (Brier score, log loss) in both cluster sums or in neither"
+        raise InputError("clusters", expected, "row scores in only one of the two cluster sums", remedy)
+
+
+def _named(cells: CoarseCells) -> str:
+    return f"sums for {cells.n_cells} score ranges in each of at most {cells.n_buckets} sets of clusters"
 
 
 def _assigned(
@@ -461,8 +464,7 @@ def _read(arrays: Mapping[str, Any], cells: CoarseCells, argument: str) -> Bucke
     if hash_name != HASH:
         raise InputError(argument, f"labels hashed with {HASH}", repr(hash_name)[:80], _OTHER)
     if not np.array_equal(arrays["grid"], astuple(cells)):
-        expected = f"sums in {cells.n_buckets} buckets of clusters and {cells.n_cells} grid cells"
-        raise InputError(argument, expected, "other buckets or grid cells", _OTHER)
+        raise InputError(argument, _named(cells), "sums for other score ranges or sets", _OTHER)
     pooled, scored = (bool(_array(arrays, name, "b", ndim=0)) for name in ("pooled", "scored"))
     hashes = _array(arrays, "hashes", "u").astype(np.uint64)
     n_buckets = cells.n_buckets if pooled else len(hashes)
@@ -648,4 +650,4 @@ def check_notion(notion: Notion) -> None:
         remedy = (
             "pass the column of one class, or notion='top-label' (to keep all classes in a sketch, add classwise=True)"
         )
-        raise InputError("clusters", "a notion that has a single event", repr(notion), remedy)
+        raise InputError("clusters", "a notion with one event ('positive' or 'top-label')", repr(notion), remedy)

@@ -369,7 +369,7 @@ class ReliabilityTable:
                 "tables",
                 f"two tables of the same kind ({_kind(self)})",
                 _kind(other),
-                "build both tables from scores of one floating-point type, both exact or both on the same grid",
+                "build both tables from scores of one floating-point type, and with the same argument grid",
             )
         if self.n + other.n > MOST_ROWS:
             got = f"{self.n:,} rows and {other.n:,} rows"
@@ -569,7 +569,8 @@ def _check_columns(columns: Mapping[str, NDArray[Any]], n: int, grid: Any) -> No
     rising = np.ones(len(scores), bool)
     rising[1:] = scores[1:] > scores[:-1]
     _require_each("scores", scores, "increasing, in [0, 1]", rising & (scores >= 0) & (scores <= 1))
-    _require(f"calibrant.n = {n:,}", "at least one prediction for each row", len(scores) <= n <= MOST_ROWS)
+    predictions = f"calibrant.n, the number of predictions, from {len(scores):,} (rows of the table) to 2^63 - 1"
+    _require(f"calibrant.n = {n:,}", predictions, len(scores) <= n <= MOST_ROWS)
     if counts.dtype.kind == "i":
         total = counts.sum(dtype=np.float64)
         _require_each("counts", counts, "at least 1", counts >= 1)
@@ -583,9 +584,11 @@ def _check_columns(columns: Mapping[str, NDArray[Any]], n: int, grid: Any) -> No
         cells, score_sums = columns["cells"], columns["score_sums"]
         _require_each("cells", cells, "the cells of the scores", cells == grids.cell_of(scores, grid))
         more = 1 + n * 2.0**-51  # two sums over n numbers, each off by at most n 2^-52 of it
-        for name, most in (("score_sums", counts), ("positive_scores", score_sums), ("square_scores", score_sums)):
+        limits = {"score_sums": ("count", counts)}
+        limits |= dict.fromkeys(("positive_scores", "square_scores"), ("sum of the scores", score_sums))
+        for name, (limit, most) in limits.items():
             column = columns[name]
-            _require_each(name, column, "sums of numbers in [0, 1]", (column >= 0) & (column <= most * more))
+            _require_each(name, column, f"from 0 to the {limit}", (column >= 0) & (column <= most * more))
 
 
 def _require_each(name: str, column: NDArray[Any], expected: str, good: NDArray[np.bool_]) -> None:

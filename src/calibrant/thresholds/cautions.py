@@ -32,7 +32,7 @@ def cautions(judged: Judged, ranked: Ranked, *, bets: bool, exact: bool, counts:
         if judged.more.counted is not None:
             flags.append(counted_rows(*judged.more.counted))
     if not bets and ranked.squares is not None:
-        flags.append("the weights are not whole numbers, so the promise is approximate")
+        flags.append("the weights are not whole numbers, so the confidence level is approximate")
     if not bets and not counts:
         flags.append(_of_weights(judged))
     if not exact and ranked.parts is not None and ranked.parts.whole:

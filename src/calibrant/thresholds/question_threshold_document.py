@@ -68,7 +68,7 @@ def _promise(result: QuestionThresholds) -> list[str]:
         audited = next(iter(result.values())).sides[0].audit_rows
         promises.append(
             f"To check the promise later, label {audited:,} randomly chosen automatic answers for each "
-            "threshold in each period."
+            "threshold in each period, such as a week."
         )
     return [*promises, "The promise assumes independent inputs, and later inputs from the same population."]
 
@@ -140,9 +140,9 @@ def _overview(result: QuestionThresholds, *, observed: bool) -> list[Block]:
     if observed:
         risk = percent(result.max_risk)
         notes.append(
-            f"observed gate: the lowest threshold of the confidence for which at most {risk} of the answers at or "
-            "above it are wrong in these rows; the confidence of a predicate is 2 |p - 1/2|. This gate is not "
-            f"certified: in about half of all samples, its true error rate is above {risk}"
+            f"observed gate: the lowest confidence threshold for which at most {risk} of the answers at or above it "
+            "are wrong in these rows (the confidence of a yes-no question with probability p of yes is 2 |p - 1/2|). "
+            f"This gate is not certified: in about half of all samples, its true error rate is above {risk}"
         )
     return [Heading("Questions", "questions"), Table(table.name, columns, table.title), Notes(notes)]
 

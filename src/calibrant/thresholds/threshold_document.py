@@ -83,7 +83,10 @@ def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Docum
     )
     event = evaluated_event(result.notion, result.n_classes, source)
     risks = [f'"{side.side}" ' * several + percent(side.max_risk) for side in result.sides]
-    lowest = "The lowest score for which the error rate of all cases with this score or more is certified."
+    lowest = (
+        "The lowest score for which the error rate of all cases with this score or more is certified to be at most the "
+        "chosen largest error rate."
+    )
     return Document(
         title="Certified threshold",
         headline=f"{rows_text(result.n)}{in_clusters(first.clusters)} ({event})",
@@ -122,7 +125,7 @@ def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
     is_hopeless = not result.certified and first.rows_needed is None
     if is_hopeless and len(result.sides) == 1 and first.notion == "positive":
         pass_both = "pass --yes-risk and --no-risk (certify_two_sided in Python)"
-        sentences.append(Sentence(f"To automate cases with low scores, as most non-events have, {pass_both}."))
+        sentences.append(Sentence(f"To automate cases with low scores (mostly non-events), {pass_both}."))
     if result.costs is not None:
         sentences += map(Sentence, _costs(result.costs, percent(result.confidence)))
     if first.by_group:

@@ -36,7 +36,7 @@ class _Settings(NamedTuple):
     def of(cls, fitted: Any, *, logits: bool) -> _Settings:
         """Return the settings of a map."""
         if not isinstance(fitted, CalibrationMap):
-            remedy = "pass the map of a recalibration, such as fix.map"
+            remedy = "pass the map of a recalibration, such as calibrant.recalibrate(...).map"
             raise InputError("fitted", "a CalibrationMap", f"a {type(fitted).__name__}", remedy)
         form = fitted.form
         if isinstance(form, Labels):
@@ -113,7 +113,7 @@ class RecalibrationLayer(torch.nn.Module):
     def __init__(self, fitted: CalibrationMap | None = None, *, logits: bool = False) -> None:
         super().__init__()
         if fitted is None and logits:
-            remedy = "leave logits out: the state that is loaded says what the input is"
+            remedy = "leave logits out, because the state_dict that you load contains this setting"
             raise InputError("logits", "a map to apply to logits", "no map", remedy)
         self._build(_Settings() if fitted is None else _Settings.of(fitted, logits=logits), torch.device("cpu"))
         if fitted is None:
@@ -143,7 +143,7 @@ class RecalibrationLayer(torch.nn.Module):
         """Return the recalibrated probabilities of scores of any shape, or of rows of classes (..., C)."""
         made = self.made
         if not made.fitted:
-            remedy = "load the state of a layer that has a map, or make the layer with RecalibrationLayer(fix.map)"
+            remedy = "load the state_dict of a layer that has a map, or pass a map to RecalibrationLayer"
             raise InputError("fitted", "a layer with a map", "a layer without a map", remedy)
         if self.labels is not None:
             return torch.stack([layer(x[..., k].contiguous()) for k, layer in enumerate(self.labels)], -1)
