@@ -99,7 +99,7 @@ def verdict(text: str) -> str:
 
 def part(text: str, heading: str) -> str:
     """Return the command line of an output and the table below a heading."""
-    table = text[text.index(heading) : text.index("\n  E (the evidence")]
+    table = text[text.index(heading) : text.index("\n  the E of the monitor")]
     return f"{text.splitlines()[0]}\n...\n{table}\n"
 
 

@@ -255,7 +255,7 @@ def test_measures_that_models_cannot_be_compared_by(measures, message):
 def test_influences_that_are_no_numbers_for_each_row(values, got):
     p, _, y, _ = drawn(0, n=40)
     measure = Measure(name="own", label="own", meaning="Own.", value=lambda _: 0.0, influence=values)
-    expected = r"two finite numbers for each row of event.table, \(2, 40\), from the influence of 'own'"
+    expected = r"two finite numbers for each row of event.table, \(2, 40\), from the influence function of 'own'"
     with pytest.raises(calibrant.errors.InputError, match=f"{expected}, got {got}"):
         calibrant.evaluate(p, y, measures=[measure], n_resamples=0)
 

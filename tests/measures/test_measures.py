@@ -375,7 +375,7 @@ def own(function: Callable[[Event], Any], **options: Any) -> Measure:
 
 
 def test_a_value_that_is_no_number_is_refused() -> None:
-    with pytest.raises(InputError, match="expected a number from the value of measure 'mine', got 'z'"):
+    with pytest.raises(InputError, match="expected a number from the value function of measure 'mine', got 'z'"):
         evaluate(*rows(0), measures=[own(lambda _: "z")])
 
 

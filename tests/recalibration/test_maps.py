@@ -219,7 +219,7 @@ def test_the_inverse_is_the_score_that_becomes_the_probability(method: str) -> N
 
 def test_a_map_of_bins_has_no_inverse() -> None:
     for method in ("histogram", "constant"):
-        with pytest.raises(InputError, match="strictly increasing, got a map of bins"):
+        with pytest.raises(InputError, match="a strictly increasing map of one event, got a map of bins"):
             fitted(method).inverse(0.5)
 
 

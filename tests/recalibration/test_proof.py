@@ -721,7 +721,7 @@ def test_a_constant_has_every_form_and_says_that_the_order_is_lost() -> None:
     assert calibrant.CalibrationMap.from_json(fix.map.to_json()) == fix.map
     (mapped,) = duckdb.sql(f"SELECT {fix.map.to_sql('x')} FROM (SELECT 0.3 AS x)").fetchall()[0]
     assert mapped == pytest.approx(rate, rel=1e-12)
-    with pytest.raises(InputError, match="a map of one event that is strictly increasing"):
+    with pytest.raises(InputError, match="a strictly increasing map of one event"):
         fix.map.inverse(0.5)
     assert fix.after["auroc"].value == 0.5
     text = " ".join(str(fix).split())

@@ -247,9 +247,9 @@ def test_an_alarm_says_since_when_and_how_large(kind: str, options: dict[str, An
         "The alarm is at 20."
     )
     ends = sorted((abs(100 * drift.low), abs(100 * drift.high)))
-    about = f"Since about {drift.since} (90 % range {drift.earliest} to {drift.latest})"
+    about = f"Since about {drift.since} (90 % credible interval {drift.earliest} to {drift.latest})"
     if drift.earliest == drift.latest:
-        about = f"Since {drift.since} (90 % range: this slice alone)"
+        about = f"Since {drift.since} (90 % credible interval: this slice alone)"
     size = direction.format(f"{abs(100 * drift.difference):.1f}")
     assert since == f"{about}, {size} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."
     assert document(found).conclusion == ("Alarm: the model is no longer calibrated", "bad")
@@ -298,7 +298,7 @@ def test_an_unclear_direction_is_said() -> None:
         f"{value} percentage points (95 % CI {low} to {high})."
     )
     found = found._replace(drift=replace(drift, earliest="2026-W07", latest="2026-W11"))
-    assert verdict(found)[2].startswith("Since about 2026-W09 (90 % range 2026-W07 to 2026-W11), there is")
+    assert verdict(found)[2].startswith("Since about 2026-W09 (90 % credible interval 2026-W07 to 2026-W11), there is")
 
 
 def test_a_model_that_never_was_calibrated_is_not_called_drifted() -> None:
@@ -382,7 +382,7 @@ def test_of_many_groups_ten_are_named_and_twenty_are_listed() -> None:
     assert sentence.count("percentage points") == 10
     assert [row[0] for row in rows(found, "groups")] == [f"group {i:02}" for i in range(24, 4, -1)]
     assert len(table(found, "groups").exact["group"]) == 25
-    assert headings(found)[-1] == "The 20 of 25 groups with the most evidence against calibration"
+    assert headings(found)[-1] == "The 20 of 25 groups with the largest adjusted E"
 
 
 def test_evidence_of_the_groups_alone_describes_no_drift_of_all_rows() -> None:
@@ -395,7 +395,9 @@ def test_evidence_of_the_groups_alone_describes_no_drift_of_all_rows() -> None:
     assert max(part.log_evidence_of_rows for part in found.slices) < math.log(20)
     sentences = verdict(found)
     assert sentences[0].startswith("Alarm: the model is no longer calibrated (p ")
-    assert sentences[2] == "The evidence comes from the groups. All rows together would not raise an alarm."
+    assert sentences[2] == (
+        "The evidence against calibration comes from individual groups. All rows together would not raise an alarm."
+    )
     assert sentences[3].startswith("2 of 2 groups show evidence")
     assert len(sentences) == 4
     assert not any(rule.axis == "x" for picture in figures(found) for rule in marks(picture, Rule, "zero"))

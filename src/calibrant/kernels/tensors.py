@@ -132,7 +132,7 @@ def kernels_on(device: torch.device) -> ModuleType | None:
     except Exception as error:  # of a package, a compiler or a driver
         warnings.warn(
             f"the Triton kernels of calibrant cannot run on {device} ({type(error).__name__}: {error}), "
-            "so it uses torch operations, which take several times as long",
+            "so calibrant uses torch operations, which take several times as long",
             RuntimeWarning,
             stacklevel=2,
         )

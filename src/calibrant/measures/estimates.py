@@ -377,7 +377,8 @@ def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
     n_parts = part.cells.n_cells - 1  # cell 0 is p = 0, which the first bin includes
     if n_parts % n_bins:
         remedy = f"choose a divisor, such as {max(k for k in range(1, 21) if n_parts % k == 0)}"
-        expected = f"a divisor of {n_parts}, because classwise bins of clustered rows combine {n_parts} grid cells"
+        why = f"because classwise bins of clustered rows consist of whole cells of a grid with {n_parts} cells"
+        expected = f"a divisor of {n_parts}, {why}"
         raise InputError("n_bins", expected, f"{n_bins}", remedy)
     sums = np.moveaxis(part.cell_sums, 2, 0)
     bin_sums = sums[:, :, 1:].reshape(3, part.n_buckets, n_bins, -1).sum(axis=3)

@@ -188,7 +188,9 @@ def as_influence(measure: Measure, values: Any, table: ReliabilityTable) -> Floa
         if np.isfinite(array).all():
             return array.astype(np.float64)
         got = "NaN or infinity among them"
-    expected = f"two finite numbers for each row of event.table, {shape}, from the influence of {measure.name!r}"
+    expected = (
+        f"two finite numbers for each row of event.table, {shape}, from the influence function of {measure.name!r}"
+    )
     remedy = "return what each row adds to the measure, first with outcome 0, and then with outcome 1"
     raise InputError("measures", expected, got, remedy)
 
@@ -199,5 +201,5 @@ def number_of(measure: Measure, event: Event) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        expected = f"a number from the value of measure {measure.name!r}"
+        expected = f"a number from the value function of measure {measure.name!r}"
         raise InputError("measures", expected, repr(value), "return a float for every event") from None

@@ -326,7 +326,7 @@ class Monitor(Shown):
 
     def _check(self, data: EvaluatedData) -> None:
         if any(promise.question for promise in self._promises):
-            remedy = "pass the log of the decision model, or the threshold of one question"
+            remedy = "pass a DecisionLog, or begin a new monitor with a threshold of this event"
             raise InputError("threshold", "one threshold", "thresholds of questions", remedy)
         self._check_promises(data)
         if self._questions:

@@ -58,13 +58,16 @@ METHODS: Final = (
     ),
     Method(
         "onset",
-        "The most likely first slice of the drift, and the range of slices with 90 % of the evidence.",
-        "shares of the evidence E by the assumed first slice of the drift",
+        "The most likely first slice of the drift, with a 90 % credible interval.",
+        (
+            "the probability of each first slice is proportional to the evidence from this slice on (equal prior "
+            "probabilities)"
+        ),
     ),
     Method(
         "mean so far",
         "The mean of score minus outcome over all slices up to and including this slice.",
-        "CI: confidence sequence from a mixture of bets on the residuals, valid at all slices together",
+        "CI: confidence sequence from a mixture of bets on the residuals, valid for all slices at once",
     ),
 )
 
@@ -85,8 +88,8 @@ _QUESTION_NOTES: Final = (
     "all answers about one input are treated as one cluster, because they may depend on each other",
 )
 _RESERVE: Final = (
-    "the mean E keeps a part of its weight for questions that may appear later; to use the full weight, name all "
-    "questions with --groups"
+    "in the mean E of the questions, a part of the weights is reserved for questions that may appear later; to use "
+    "all weights, name all questions with --groups"
 )
 
 
@@ -103,20 +106,22 @@ def document_of(history: History, source: Source, *, full: bool) -> Document:
         heading = f"The last {_LISTED} of {many:,} slices" if many > _LISTED else "Slices"
         notes = [
             "E: evidence against calibration after each slice; p = 1 / (largest E so far), valid at any time",
+            f"difference: {terms.predicted} - {terms.observed} of the slice",
             (
-                f"difference: {terms.predicted} - {terms.observed} of the slice; {level} CI: of the mean "
-                "difference so far, valid at all slices together (confidence sequence)"
+                f"mean so far: the mean difference of all {_row_word(history)}s up to this slice; its {level} CI is "
+                "valid for all slices at once (confidence sequence)"
             ),
         ]
         blocks += [Heading(heading, "slices"), _slices_table(history), Notes(notes)]
     if history.groups:
         many, what = len(history.groups), _group_word(history)
-        most = f"The {_GROUPS} of {many:,} {what}s with the most evidence against calibration"
-        heading = most if many > _GROUPS else f"{capital(what)}s"
+        heading = (
+            f"The {_GROUPS} of {many:,} {what}s with the largest adjusted E" if many > _GROUPS else f"{capital(what)}s"
+        )
         notes = [
             (
-                f"E (the evidence against calibration) is the average of two numbers: the E of all "
-                f"{_row_word(history)}s together, and the mean E of the {what}s"
+                "the E of the monitor (evidence against calibration) is the average of the E of all "
+                f"{_row_word(history)}s together and the mean E of the {what}s"
             ),
             f"adjusted E: the largest E so far, after closed testing; a {what} is flagged if it reaches {alarm}",
             *(_QUESTION_NOTES if history.questions else ()),
@@ -322,7 +327,7 @@ def _drift(history: History) -> Iterator[Sentence]:
         if not history.questions:  # each question has a repair of its own
             yield Sentence(_repair(drift))
     elif history.drift is not None:
-        of_groups = f"The evidence comes from the {_group_word(history)}s."
+        of_groups = f"The evidence against calibration comes from individual {_group_word(history)}s."
         yield Sentence(f"{of_groups} All {_row_word(history)}s together would not raise an alarm.")
     elif history.slices:
         last, terms = history.slices[-1], terms_of(history.notion)
@@ -338,8 +343,8 @@ def _drift(history: History) -> Iterator[Sentence]:
 def _since(drift: Drift) -> str:
     since, earliest, latest = map(short, (drift.since, drift.earliest, drift.latest))
     if drift.earliest == drift.latest:
-        return f"Since {since} (90 % range: this slice alone)"
-    return f"Since about {since} (90 % range {earliest} to {latest})"
+        return f"Since {since} (90 % credible interval: this slice alone)"
+    return f"Since about {since} (90 % credible interval {earliest} to {latest})"
 
 
 def _repair(drift: Drift) -> str:
@@ -559,7 +564,7 @@ def _difference_figure(history: History) -> Figure:
         marks.append(Rule("x", "zero", value=drift.first + 1))
     caption = (
         f"The line is the {terms.predicted} minus the {terms.observed} of {of_each}. The dashed line is the mean over "
-        f"all slices so far, and the band is its {level} CI, valid at all slices together. The ideal value is 0."
+        f"all slices so far, and the band is its {level} CI, valid for all slices at once. The ideal value is 0."
         f"{_onset_in_words(history)}"
     )
     x, y = slices_axis([part.label for part in parts]), Axis("Predicted - observed", low - margin, high + margin)

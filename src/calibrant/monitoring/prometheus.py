@@ -14,13 +14,14 @@ _Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
 #: What each gauge is.
 _HELP: Final = {
     "evidence": "Largest evidence E against calibration so far.",
-    "log10_evidence": "Decimal logarithm of the evidence.",
+    "log10_evidence": "Decimal logarithm of the largest evidence E so far.",
     "p_value": "The p-value of calibration, valid at any time.",
     "alarm": "1 if the model is no longer calibrated, else 0.",
     "slices": "Number of slices.",
     "rows": "Number of rows, or their weight.",
     "mean_difference": "Mean predicted probability minus observed frequency over all slices.",
-    "group_log10_evidence": "Decimal logarithm of the largest evidence of a group after closed testing.",
+    "group_log10_evidence": "Decimal logarithm of the largest evidence against the calibration of a "
+    "group, after closed testing.",
     "group_called_out": "1 if the group is no longer calibrated, after closed testing, else 0.",
     "promise_log10_evidence": "Decimal logarithm of the largest evidence that the error rate of a threshold "
     "exceeds its maximum.",

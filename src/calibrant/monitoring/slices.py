@@ -124,7 +124,7 @@ class Drift:
     Attributes
     ----------
     since, earliest, latest : str
-        The most likely first slice of the drift, and the range of first slices with 90 % of the evidence.
+        The most likely first slice of the drift, and the ends of its 90 % credible interval.
     first : int
         The number of the slice ``since``, from 0.
     difference, low, high : float

@@ -47,9 +47,7 @@ OF_ORDER: Final = ("calibration_slope", "auroc")
 #: The rows of the less frequent outcome that a map needs.
 LEAST_ROWS: Final = 5
 
-_FLAT: Final = (
-    "the slope is 0, because a few rows with extreme log-odds were wrong, so that the map is nearly a constant"
-)
+_FLAT: Final = "the slope is 0 and the map is nearly a constant, because a few rows with extreme log-odds were wrong"
 
 _QUANTILES: Final = np.linspace(0, 1, 21)
 _POINTS: Final = 101  # of the curve of a map

@@ -292,7 +292,7 @@ def _remarks(fix: Recalibration) -> list[Notes]:
     bound = fix.after["nll" if fix.gain.score == "log" else "brier_event"].error_bound
     if 0 < bound < math.inf:
         notes.append(
-            f"the {loss} after recalibration is computed from grid cells of the scores; its error is at most "
+            f"the {loss} after recalibration is computed from scores pooled into grid cells; its error is at most "
             f"{bound:.1g}"
         )
     return [Notes(notes)]

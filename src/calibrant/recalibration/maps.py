@@ -296,8 +296,8 @@ class CalibrationMap:
         """
         if self.kind == "bins" or not isinstance(self.form, Pieces):
             got = f"a map of {'bins' if self.kind == 'bins' else 'several classes'}"
-            remedy = "use a map of one event by another method, such as isotonic"
-            raise InputError("map", "a map of one event that is strictly increasing", got, remedy)
+            remedy = "use a map of one event that was fitted by another method, such as isotonic"
+            raise InputError("map", "a strictly increasing map of one event", got, remedy)
         low, high = (float(self(np.array([end]))[0]) for end in (0.0, 1.0))
         if not low <= probability <= high:
             expected = f"a probability that the map reaches, from {low:.6g} to {high:.6g}"

@@ -93,7 +93,8 @@ def _square_ends(inference: Inference) -> tuple[float, float]:
 def _interval(inference: Inference) -> Interval:
     low, high = _square_ends(inference)
     high = max(math.sqrt(max(high, 0.0)), inference.event.value(RMSCE))
-    return Interval(math.sqrt(max(low, 0.0)), high, f"square roots of the CI of the debiased squared CE: {_METHOD}")
+    method = f"square roots of the CI of the debiased squared calibration error: {_METHOD}"
+    return Interval(math.sqrt(max(low, 0.0)), high, method)
 
 
 def _debiased_square(event: Event) -> float:

@@ -336,7 +336,7 @@ class UnitPair(ModelPair):
     first: UnitModel
     second: UnitModel
 
-    absolute_method = "Gaussian thinning of both models, conservative"
+    absolute_method = "Gaussian thinning, bounds of both models subtracted, which is conservative"
 
     def changes(self, mean: Mean) -> Float64s:
         """Return what each unit adds to the difference of the means."""

@@ -237,7 +237,7 @@ def negative_log_likelihood(
     totals = arguments.totals()
     if totals is not None:
         if eps > 0:
-            remedy = "leave eps out; infinite_rows in evaluate(sketch)['nll'].details counts the affected rows"
+            remedy = "leave eps out; infinite_rows in evaluate(sketch)['nll'].details counts the rows of infinite loss"
             raise InputError("eps", "0 for a CalibrationSketch", repr(eps), remedy)
         return totals.means.nll
     return read(*arguments.predictions(), eps=float(eps)).means.nll

@@ -104,7 +104,7 @@ def smooth_calibration_error(
     if method == "exact":
         if (mesh_points, tolerance, refine_steps) != (200, 1e-3, 10):
             expected = "mesh_points, tolerance and refine_steps only with method 'mesh'"
-            got = "one of them with method 'exact'"
+            got = "one of these arguments with method 'exact'"
             raise InputError("mesh_points", expected, got, "pass method='mesh', or leave them out")
         _check_exact(kernel, bandwidth)
     arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
