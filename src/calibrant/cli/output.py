@@ -464,7 +464,7 @@ def _text(document: Document, *, title: str, used: str = "") -> str:
 def _picture(result: Result | Monitor, kind: str, dpi: int) -> bytes:
     """Return the picture: of a report its diagram, the worst classes, or the forest of marginal subgroups.
 
-    In a profile with the loess curve, this curve is the diagram, as on the page. Of models it is their diagrams, or a
+    In a profile with the loess curve, this curve is the diagram, as on the page. Models have their diagrams, or a
     leaderboard.
     """
     from calibrant import plot

@@ -206,7 +206,7 @@ def _columns_of(table: FileTable, classes: ClassColumns) -> list[str]:
 def _batches(
     table: FileTable, columns: Sequence[str], *, comma: bool, as_text: bool
 ) -> Iterator[tuple[Any, list[Any]]]:
-    """Yield all columns as record batches, and the scores in some of them as columns of numbers, or as they are."""
+    """Yield all columns as record batches, and the scores in some of them as columns of numbers, or unchanged."""
     if not isinstance(table, EngineTable):
         for batch in table.batches(ColumnSelection(probs=table.columns)):
             yield batch, [batch.column(column) for column in columns]

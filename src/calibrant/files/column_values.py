@@ -438,7 +438,7 @@ def _unquoted(part: str) -> str:
     """Return the text that `_quoted` has put in quotes; any other text unchanged."""
     if BETWEEN in part and part[0] in "'\"":
         with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of escapes that are none
+            warnings.simplefilter("ignore", SyntaxWarning)  # of invalid escapes
             return str(ast.literal_eval(part))
     return part
 

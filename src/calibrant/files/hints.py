@@ -381,7 +381,7 @@ def candidates_in(path: str) -> Candidates:
 def keys_of_rows(paths: Sequence[str]) -> list[str]:
     """Return the columns that may identify a row in each of several files, in any order.
 
-    Their first values differ from row to row, and are not fractions. Numbers that count the rows of each file are none.
+    Their first values differ from row to row, and are not fractions. Numbers that count rows are left out.
     """
     first, *others = (
         {name: list(map(str, cells)) for name, cells in candidates_in(path).cells.items()} for path in paths

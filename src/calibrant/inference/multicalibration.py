@@ -160,7 +160,7 @@ def multicalibration_error(
     .. math:: \max_g \frac{\max_k C_{gk} - \min_k C_{gk}}{\sqrt{\sum_{i \in g} p_i (1 - p_i)}}, \quad
         C_{gk} = \sum_{i \in g,\, p_i \le s_k} (y_i - p_i)
 
-    over the groups g, of which the set of all rows is one, with :math:`C_{g0} = 0`. It is 0 or more; lower is better.
+    over the groups g and the set of all rows, with :math:`C_{g0} = 0`. It is 0 or more; lower is better.
     Calibrated groups are at about 1.6 each, and the largest of many is above that. So read the p-value: under
     calibration the error of a group has the distribution of the range of a Brownian motion, and Holm's correction is
     over all groups. It holds for any dependence, so groups may overlap.

@@ -181,7 +181,7 @@ class Adding(NamedTuple):
     before : (4,) int64
         The state "seen" as earlier batches left it.
     precision : int
-        What the state "seen" says of the type of the values.
+        The type of the values, as in the state "seen".
     tolerance, slack : float
         How far the sum of a row may be from 1, and a probability from [0, 1].
     checked : bool

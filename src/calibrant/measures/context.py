@@ -1,6 +1,6 @@
 """What is inferred from an event, each once: simulated data sets, null distributions, intervals.
 
-It knows no measure of the library. What they need of the simulated data sets they compute from `Replicates`.
+It does not depend on measures of the library. They compute what they need of simulated data sets from `Replicates`.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Difference:
         The value of the measure for one model.
     estimate : callable
         The `Estimate` of first minus second, from a pair of models and a level. The pair gives the variance of
-        differences, for two models on the same rows, on rows of the same clusters, or of which only sums are known.
+        differences, for two models on the same rows, on rows of the same clusters, or with sums alone.
     decides : bool
         Whether the test of this measure decides the comparison.
     mean : str, optional

@@ -445,7 +445,7 @@ def _slices_table(history: History) -> Table:
             f"{percent(history.level)} CI",
             ends,
             {"low": [part.low for part in parts], "high": [part.high for part in parts]},
-            spare=1,  # as the mean, to which it belongs
+            spare=1,  # as the mean
         ),
     ]
     return Table("slices", columns, listed=range(max(len(parts) - _LISTED, 0), len(parts)))

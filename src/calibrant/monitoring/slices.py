@@ -132,7 +132,7 @@ class Drift:
         allows for any first slice from ``earliest`` to ``latest``.
     family : {"level", "slope", "range", "several"}
         The kind of error with at least 80 % of the evidence: in the level at all scores, in the slope, or in one range
-        of scores. If there is no such kind: "level" or "slope" if this one error explains the outcomes nearly as well
+        of scores. Without such a kind: "level" or "slope" if this one error explains the outcomes nearly as well
         as the best one; else "several".
     shares : mapping of str to float
         The shares of the errors "level", "slope" and "range" in the evidence.

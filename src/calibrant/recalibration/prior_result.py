@@ -183,7 +183,7 @@ class PriorShift(RecalibrationResult):
     def curve(self) -> MapCurve | None:
         """The map of one event with its pointwise confidence band, from the confidence interval of the estimated rate.
 
-        For a known rate there is no band: ``lows`` and ``highs`` are NaN. None for a map of classes.
+        A known rate has no band: ``lows`` and ``highs`` are NaN. None for a map of classes.
         """
         if self.n_classes is not None:
             return None

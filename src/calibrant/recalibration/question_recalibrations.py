@@ -95,7 +95,7 @@ class QuestionRecalibrations(ShownByQuestion[Recalibration]):
         Raises
         ------
         calibrant.errors.InputError
-            If there is no map to return, and for the name of a question that is not Unicode text.
+            Without a map to return, and for the name of a question that is not Unicode text.
         """
         text = maps_to_json({name: fitted for name, fitted in self.maps.items() if fitted.proven or anyway})
         if path is not None:

@@ -57,7 +57,7 @@ def picture(figure: Figure) -> str:
 
 
 def height_of(figure: Figure) -> float:
-    """Return the height of the picture of a figure, in units of which it is `WIDTH` wide."""
+    """Return the height of the picture of a figure, if its width is `WIDTH`."""
     bottom = _placed(figure).bottom
     if figure.below is not None:
         return bottom + 166

@@ -255,7 +255,7 @@ def compare(
 
     Notes
     -----
-    Fewer than 15 rows of the rarer outcome are flagged in the details.
+    Fewer than 15 rows of the less frequent outcome are flagged in the details.
 
     Cost: one read of each model's N x C numbers for the evaluated event and one for the scores of the rows, with memory
     below 170 bytes a row and model; of each pair some passes over N rows.

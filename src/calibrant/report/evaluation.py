@@ -182,8 +182,8 @@ def evaluate(
         "forecast" the verification of forecasts, "all" has every measure.
     measures : str or list, optional
         The measures instead of the profile's: a list of keys and `calibrant.measures.Measure` objects, shown in this
-        order; or the name of a profile. The verdict does not depend on this choice. Of the measures that are not
-        shown, only those that the verdict needs are computed.
+        order; or the name of a profile. The verdict does not depend on this choice. Measures that are not shown
+        are computed only if the verdict needs them.
     groups : array, (N,), optional
         The name of each row's group, at most 10,000 different ones. Every group gets a `GroupReport`. A group is called
         out only if its test rejects calibration after Holm's correction for the number of groups. Groups named by

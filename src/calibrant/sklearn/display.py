@@ -211,7 +211,7 @@ class ReliabilityDisplay:
         pos_label : label, optional
             The label whose probability is evaluated, against all others. If ``y_prob`` has one column, the default is 1
             for labels 0 and 1 (or -1 and 1). With two columns, or two ``class_names``, it is the last class. For more
-            than two classes the default is no label: the event is that the predicted class is right.
+            than two classes the default is None: the event is that the predicted class is right.
         class_names : sequence of labels, optional
             The labels in the order of the columns: ``estimator.classes_``. By default 0 to C - 1.
         notion : {"positive", "top-label"}, optional

@@ -66,7 +66,7 @@ class ThresholdedClassifier(WrappedClassifier):
         - A `TwoSidedThreshold`, for two classes: its sides ``yes`` and ``no`` together. Rows between ``no.value`` and
           ``yes.value`` abstain.
 
-        A threshold whose ``value`` is None decides no row, and there is no warning. Its ``reason`` says why there is no
+        A threshold whose ``value`` is None decides no row, without a warning. Its ``reason`` explains the missing
         value.
     max_risk, confidence, method, largest_cluster, max_weight
         As in `calibrant.certify_threshold`. Not used with a given ``threshold``.

@@ -78,8 +78,8 @@ def area_under_risk_coverage(
     -------
     Estimate
         The area with its interval, normal on the scale of logarithms, from the influence of each row. With fewer than
-        15 errors or fewer than 15 correct predictions, ``details["flag"]`` warns that intervals may be too short. There
-        is no interval if all predictions are correct or all are wrong, and for an excess of 0.
+        15 errors or fewer than 15 correct predictions, ``details["flag"]`` warns that intervals may be too short. The
+        interval is missing if all predictions are correct or all are wrong, and for an excess of 0.
 
     Raises
     ------

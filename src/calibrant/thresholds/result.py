@@ -70,7 +70,7 @@ class Share:
     coverage : float
         The share of the rows that are decided automatically.
     risk, risk_low, risk_high : float
-        The error rate of the rows that are decided automatically, with its confidence interval; NaN if there are none.
+        The error rate of the rows that are decided automatically, with its confidence interval; NaN without such rows.
     """
 
     coverage: float

@@ -301,8 +301,8 @@ class SquaredKernelError:
     standard_error : float
         Its standard error; NaN with one block.
     p_value : float
-        The probability of a value at least this large under perfect calibration; NaN if there is none: ``method`` gives
-        the reason.
+        The probability of a value at least this large under perfect calibration; if it is NaN, ``method`` gives the
+        reason.
     n_blocks : int
         The number of blocks.
     method : str
