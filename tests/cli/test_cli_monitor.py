@@ -307,7 +307,7 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
     Path("other.json").write_text("{}")
     Path("list.json").write_text("[1]")
     for name, said in (
-        ("other.json", "expected a certified threshold"),
+        ("other.json", "expected a result that contains a certified threshold"),
         ("none.json", "none.json: no such file; did you mean"),
         ("0.63", "0.63: no such file; name the JSON file that calibrant threshold --json wrote"),
         ("list.json", "is not a threshold file of calibrant"),

@@ -627,7 +627,7 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
     known = {"value": 0.5, "max_risk": 0.1, "side": "yes"}
     bad = ({"value": 2}, {"value": -1e308}, {"max_risk": 1e308}, {"notion": ["x"]}, {"n_classes": -1e308}, {"side": 1})
     for wrong in ({}, {"value": None}, *(known | each for each in bad)):
-        with pytest.raises(InputError, match="threshold: expected a certified threshold"):
+        with pytest.raises(InputError, match="threshold: expected a result that contains a certified threshold"):
             calibrant.Monitor(threshold=wrong)
 
 
