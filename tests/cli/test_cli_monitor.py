@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
+from calibrant.files import reading
 
 COLUMNS = ("--score", "p", "--outcome", "y")
 
@@ -294,6 +295,22 @@ def test_a_slice_with_another_score_or_event_is_refused(options: str, said: str)
     status, out, err = watch("percent.csv", *COLUMNS, "--percent")
     assert (status, "3 slices, 1,500 rows (event: y = 1)" in out) == (0, True), err
     assert "(event: y = 1)" in watch()[1]  # the state names it
+
+
+@pytest.mark.parametrize("most", [reading.MOST_ROWS, 100])  # 100: the rows become a sketch
+def test_slices_with_another_overround_have_the_same_scores(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_ROWS", most)
+    rng = np.random.default_rng(1)
+    for number in range(2):
+        probs = rng.dirichlet([3, 2, 2], 300 + number)
+        table = pd.DataFrame(1 / probs / (1.05 + number / 20), columns=["H", "D", "A"])
+        table.assign(won=[rng.choice(list("HDA"), p=row) for row in probs]).to_csv(f"odds{number}.csv", index=False)
+    read = ("--probs", "H,D,A", "--target", "won", "--labels", "H,D,A", "--odds", "decimal")
+    for number in range(2):
+        status, _, err = watch(f"odds{number}.csv", *read)
+        assert status in (0, 3), err
+    status, _, err = watch("odds1.csv", *read, "--label", "more", "--probs", "D,H,A")
+    assert (status, "is read with the score 'D, H, A', but earlier slices have 'H, D, A'" in err) == (1, True), err
 
 
 def test_the_promise_of_a_threshold_is_watched() -> None:

@@ -90,7 +90,8 @@ def load(options: CommandOptions, patterns: Sequence[str]) -> FileSketch:
             sketch, selection = _sketch(rows, selection, options)
         except Exception as error:
             raise _explained(error, title, options) from error
-    return FileSketch(sketch=sketch, sources=selection.sources(), paths=tuple(patterns), rows=(sketch.n,))
+    sources, columns = selection.sources(), selection.names()
+    return FileSketch(sketch=sketch, sources=sources, columns=columns, paths=tuple(patterns), rows=(sketch.n,))
 
 
 def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:

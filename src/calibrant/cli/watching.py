@@ -20,7 +20,6 @@ from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
 from calibrant.errors import FileError, nearest, quoted
 from calibrant.errors.wording import number
-from calibrant.files.column_options import without_unit
 from calibrant.files.column_values import number_in
 from calibrant.files.hints import first_values
 from calibrant.files.loaded import FileDecisions, FilePredictions, FileSketch
@@ -28,6 +27,7 @@ from calibrant.files.paths import expand
 from calibrant.files.sketches import is_sketch_file
 from calibrant.files.sql import sql_name
 from calibrant.monitoring import Monitor, state
+from calibrant.render.words import short
 from calibrant.results.envelope import of_file, parsed, read_bytes
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ _SAME: Final = {
     "score": "name the same column with --score or --probs, or rename the column",
     "event": "name the same event with --outcome, --labels or --question",
 }
+
+#: Characters of the names of columns in an error.
+_NAMED: Final = 100
 
 #: The settings that only a new state takes.
 _SETTINGS: Final = ("alpha", "tolerance", "tolerance_odds", "max_weight")
@@ -175,7 +178,7 @@ def _read_from(
 ) -> dict[str, str]:
     """Return the column of the score and the event that a slice was read from; nothing of a sketch."""
     event = output.event_of(watch, predictions, options)
-    read = {"score": without_unit(predictions.sources.get("probs", "")), "event": event}
+    read = {"score": ", ".join(predictions.columns.get("probs", ())), "event": event}
     return {name: text for name, text in read.items() if text}
 
 
@@ -183,7 +186,8 @@ def _check_read_from(before: Mapping[str, str], now: Mapping[str, str], path: st
     """Reject another score or event than that of earlier slices: the evidence would be about two models."""
     for name, remedy in _SAME.items():
         if name in before and before[name] != now.get(name, before[name]):
-            problem = f"is read with the {name} {quoted(now[name])}, but earlier slices have {quoted(before[name])}"
+            read, had = (quoted(short(text, _NAMED)) for text in (now[name], before[name]))
+            problem = f"is read with the {name} {read}, but earlier slices have {had}"
             raise FileError(path, problem, f"{remedy}, or begin a new state")
 
 

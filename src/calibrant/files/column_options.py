@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
     from calibrant.inputs.weights import WeightsAre
 
-#: What is said after the columns of scores that are not plain probabilities.
-_PERCENT: Final = " in percent"
-_ODDS: Final = " as {} odds"
-
 
 @dataclass(frozen=True)
 class Options:
@@ -205,13 +201,8 @@ class ColumnSelection:
         if self.cuts:
             groups = (f"{name} ({self.cuts[name]})" if name in self.cuts else name for name in self.groups)
             words["groups"] = ", ".join(groups)
-        unit = _PERCENT if self.percent else _ODDS.format(self.odds) if self.odds else ""
+        unit = " in percent" if self.percent else f" as {self.odds} odds" if self.odds else ""
         return {name: source + unit * name.startswith("probs") for name, source in words.items()}
-
-
-def without_unit(source: str) -> str:
-    """Return the columns of scores in words, without percent or odds."""
-    return re.sub(f"{_PERCENT}$|{_ODDS.format('[a-z]+')}$", "", source)
 
 
 def are_logits(columns: Sequence[str]) -> bool:

@@ -41,6 +41,8 @@ class FileRead:
     doubts: tuple[str, ...] = ()  #: what was read as asked and looks like a mistake, in words
     #: Columns of the first file that name things with several rows each, alone or together: patients, games.
     repeated: tuple[tuple[str, ...], ...] = ()
+    #: The files' own names of the columns behind each argument; empty where sketches or logs were read.
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def protocol(self) -> str:
@@ -85,7 +87,6 @@ class FileRows(FileRead):
     #: rows), and ``weights``, ``groups`` and ``clusters`` where a column was named.
     arrays: Mapping[str, NDArray[Any]]
     class_names: tuple[str, ...] | None  #: of the C classes, where the caller or the columns' own names give them
-    columns: Mapping[str, tuple[str, ...]]  #: the files' own names of the columns behind each argument
     #: ``(file, row) -> int``: the 1-based data row of a kept row. It may read the file again.
     find_row: Callable[[int, int], int] = field(repr=False)
     #: The file of the targets and the position of the first of them in it, where it is a file of its own.

@@ -446,7 +446,7 @@ class _Reader:
         state, self._before = self._state, None  # which would hold the rows that are kept
         omitted = tuple(sorted(self._omitted, key=lambda each: self._opened.paths.index(each.path)))
         common: Any = {"paths": paths, "rows": tuple(self._counts.values()), "omitted": omitted}
-        common |= {"sources": state.described, "repeated": self._opened.repeated}
+        common |= {"sources": state.described, "columns": self._opened.first.names(), "repeated": self._opened.repeated}
         common["doubts"] = (*self._opened.cautions, *self._doubts(state))
         if state.kept is not None:
             sums = {"sketch": self._sketch(state.kept)} if sketch else {}
@@ -484,7 +484,7 @@ class _Reader:
         if isinstance(columns["targets"][0], ValueWords):
             columns["targets"] = [truth_values(join(columns["targets"]), first)]
         arrays = {name: join_into_array(columns.pop(name)) for name in list(columns)}
-        common |= {"arrays": arrays, "class_names": first.class_names, "columns": first.names()}
+        common |= {"arrays": arrays, "class_names": first.class_names}
         common["find_row"] = lambda number, row: sources[number].row_of(row)
         common["targets_from"] = sources[0].targets_from
         common["doubts"] += tuple(self._doubts_about_logits(arrays))

@@ -132,11 +132,13 @@ def by_question(
         explain_nothing_in_common(keyed, distinct, long=long)
     places = np.cumsum(kept) - 1  # of the questions that are kept
     rows = [np.flatnonzero(kept[each.keys]) for each in keyed]
-    placed = [_Answers(each, own_rows, places[each.keys[own_rows]]) for each, own_rows in zip(keyed, rows, strict=True)]
+    placed = [
+        _ModelAnswers(each, own_rows, places[each.keys[own_rows]]) for each, own_rows in zip(keyed, rows, strict=True)
+    ]
     return _side_by_side(placed, int(kept.sum()), results=results, own=own)
 
 
-def _side_by_side(placed: Sequence[_Answers], number: int, *, results: bool, own: bool | None) -> FileResults:
+def _side_by_side(placed: Sequence[_ModelAnswers], number: int, *, results: bool, own: bool | None) -> FileResults:
     """Return the models with this number of questions side by side."""
     reads = [each.model.read for each in placed]
     sources = dict(reads[0].sources)
@@ -160,7 +162,7 @@ def _side_by_side(placed: Sequence[_Answers], number: int, *, results: bool, own
 
 
 @dataclass(frozen=True, eq=False)
-class _Answers:
+class _ModelAnswers:
     """Rows of a model, and the places of their questions."""
 
     model: Keyed
@@ -224,7 +226,7 @@ def _keyed(models: Mapping[str, FilePredictions]) -> tuple[list[Keyed], NDArray[
     return [Keyed(name, read, places) for name, read in models.items()], places
 
 
-def _clusters(placed: Sequence[_Answers], number: int) -> NDArray[Any] | None:
+def _clusters(placed: Sequence[_ModelAnswers], number: int) -> NDArray[Any] | None:
     """Return the cluster of each question, if a column names it."""
     if "clusters" not in placed[0].model.read.arrays:
         return None
@@ -234,7 +236,7 @@ def _clusters(placed: Sequence[_Answers], number: int) -> NDArray[Any] | None:
     return values
 
 
-def _alike(argument: str, placed: Sequence[_Answers], number: int) -> tuple[NDArray[Any], list[FileError]]:
+def _alike(argument: str, placed: Sequence[_ModelAnswers], number: int) -> tuple[NDArray[Any], list[FileError]]:
     """Return the value of each question, and an error for each row that has another one."""
     values, seen, errors = np.full(number, None, object), np.zeros(number, np.bool_), list[FileError]()
     for each in placed:
@@ -251,7 +253,7 @@ def _alike(argument: str, placed: Sequence[_Answers], number: int) -> tuple[NDAr
     return np.array(values.tolist()), errors
 
 
-def _targets(placed: Sequence[_Answers], number: int, own: bool | None) -> Any:
+def _targets(placed: Sequence[_ModelAnswers], number: int, own: bool | None) -> Any:
     """Return the outcomes of the questions: the same for all models, or separate ones for each model."""
     values, errors = _alike("targets", placed, number)
     first = placed[0].model.read

@@ -13,7 +13,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sketch import CalibrationSketch
 from calibrant.sketch.totals import Totals
 from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import table_in_units, table_of_predictions
+from calibrant.table.reliability_table import table_in_units
 
 #: What is evaluated: scores or probabilities of rows, or what was read before; and the same of groups.
 Predicted: TypeAlias = ArrayLike | ReliabilityTable | CalibrationSketch
@@ -69,16 +69,11 @@ class Arguments:
         if sketch is not None:
             self._check_alone(sketch, self.notion)
             return sketch.table
-        table = table_of_predictions(
-            self.probs,
-            self.targets,
-            notion=self.notion,
-            weights=self.weights,
-            ignore_index=self.ignore_index,
-            logits=self.logits,
-            units=True,
-        )
-        return table_in_units(table)
+        if isinstance(self.probs, ReliabilityTable):
+            self.probs.check_alone(**self._others, notion=self.notion)
+            return table_in_units(self.probs)
+        # Weights are divided by a common factor, which changes no result: such tables must not be added.
+        return table_in_units(ReliabilityTable.of_predictions(*self.predictions()))
 
     def ready_table(self) -> ReliabilityTable | None:
         """Return the table that was passed, or the table of the sketch; None if predictions were passed."""
@@ -102,9 +97,14 @@ class Arguments:
         self._check_alone(sketch, None if both_kept else self.notion)
         return sketch.class_tables
 
-    def _check_alone(self, sketch: CalibrationSketch, notion: Notion | None) -> None:
+    @property
+    def _others(self) -> dict[str, Any]:
+        """The arguments that go with predictions alone."""
         others = {"targets": self.targets, "weights": self.weights, "ignore_index": self.ignore_index}
-        check_alone(sketch, notion, **others, logits=self.logits)
+        return {**others, "logits": self.logits or None}
+
+    def _check_alone(self, sketch: CalibrationSketch, notion: Notion | None) -> None:
+        check_alone(sketch, notion, **self._others)
 
 
 def table_of(

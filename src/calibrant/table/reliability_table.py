@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.conversion import import_pyarrow
 from calibrant.inputs.notions import PER_CLASS, Events, read, resolve
-from calibrant.inputs.predictions import Notion, as_predictions
+from calibrant.inputs.predictions import Notion, Predictions, as_predictions
 from calibrant.inputs.weights import LEAST_WEIGHT, MOST_ROWS, MOST_WEIGHT, integer_weights, unit_of
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import ArrayLike
@@ -207,9 +207,31 @@ class ReliabilityTable:
         >>> table.scores, table.positives
         (array([0.6, 0.8]), array([0, 1]))
         """
-        return table_of_predictions(
-            probs, targets, notion=notion, weights=weights, ignore_index=ignore_index, logits=logits
-        )
+        if isinstance(probs, ReliabilityTable):
+            others = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
+            probs.check_alone(**others, logits=logits or None)
+            return probs
+        options: dict[str, Any] = {"ignore_index": ignore_index, "logits": logits, "notion": notion}
+        predictions = as_predictions(probs, targets, weights=weights, **options, units=False)
+        return cls.of_predictions(predictions, resolve(predictions, notion))
+
+    @classmethod
+    def of_predictions(cls, predictions: Predictions, notion: Notion) -> ReliabilityTable:
+        """Return the table of the one event of predictions that this notion evaluates."""
+        if notion in PER_CLASS:
+            remedy = "pass the column of one class at a time"
+            raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(notion), remedy)
+        return cls.pool(read(predictions, notion, scoring=False).events)
+
+    def check_alone(self, **others: Any) -> None:
+        """Reject an empty table, and other arguments passed with it."""
+        for name, value in others.items():
+            if value is not None:
+                remedy = "leave this argument out, because the table contains all data"
+                raise InputError(name, "no value with a ReliabilityTable", "a value", remedy)
+        if len(self) == 0:
+            remedy = "check the data and any filter that made the table"
+            raise InputError("probs", "a table with at least one row", "an empty table", remedy)
 
     def on_grid(self, grid: grids.Grid) -> ReliabilityTable:
         """Return the table with its rows pooled into the cells of a grid.
@@ -457,49 +479,6 @@ def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:
     """Return the sums of events over the cells of a grid, as `dispatch.cell_rows` does."""
     lookup = grids.lookup(grid, events.scores.dtype)
     return dispatch.cell_rows(np.ascontiguousarray(events.scores), events.outcomes, events.weights, *lookup)
-
-
-def table_of_predictions(
-    probs: Any,
-    targets: ArrayLike | None = None,
-    *,
-    notion: Notion | None = None,
-    weights: ArrayLike | None = None,
-    ignore_index: int | None = None,
-    logits: bool = False,
-    units: bool = False,
-) -> ReliabilityTable:
-    """Return the table of the evaluated event of predictions, as `ReliabilityTable.from_predictions`.
-
-    With ``units``, weights that are not integers may be divided by a common factor, which changes no result. Weights
-    may then have any size, but such tables must not be added.
-    """
-    if isinstance(probs, ReliabilityTable):
-        others = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
-        for name, value in {**others, "logits": logits or None}.items():
-            if value is not None:
-                raise InputError(
-                    name,
-                    "no value with a ReliabilityTable",
-                    "a value",
-                    "leave this argument out, because the table contains all data",
-                )
-        if len(probs) == 0:
-            remedy = "check the data and any filter that made the table"
-            raise InputError("probs", "a table with at least one row", "an empty table", remedy)
-        return probs
-    if targets is None:
-        raise InputError(
-            "targets", "an array", "None", "pass the targets, because only a ReliabilityTable contains its targets"
-        )
-    predictions = as_predictions(
-        probs, targets, weights=weights, ignore_index=ignore_index, logits=logits, notion=notion, units=units
-    )
-    evaluated = resolve(predictions, notion)
-    if evaluated in PER_CLASS:
-        remedy = "pass the column of one class at a time"
-        raise InputError("notion", "'positive' or 'top-label' for a table of one event", repr(evaluated), remedy)
-    return ReliabilityTable.pool(read(predictions, evaluated, scoring=False).events)
 
 
 def table_in_units(table: ReliabilityTable) -> ReliabilityTable:
