@@ -130,7 +130,7 @@ METHODS = {"calibrant, rows": "calibrant, clusters not declared"}
 #: the table shows. The first two repairs are right for a shift and for a slope.
 SAID = {
     "median delay": ("slices from the drift to the alarm, median", None),
-    "range of starts covers the onset": ("90 % range covers the onset, lowest", min),
+    "range of starts covers the onset": ("90 % credible interval covers the onset, lowest", min),
     "interval of the size covers": ("95 % CI covers the size, lowest", min),
     "repair": ("proposes the right repair, lowest", min),
 }
