@@ -13,7 +13,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch.sketch import CalibrationSketch
 from calibrant.sketch.totals import Totals
 from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import table_in_units
+from calibrant.table.reliability_table import check_targets, table_in_units
 
 #: What is evaluated: scores or probabilities of rows, or what was read before; and the same of groups.
 Predicted: TypeAlias = ArrayLike | ReliabilityTable | CalibrationSketch
@@ -72,6 +72,7 @@ class Arguments:
         if isinstance(self.probs, ReliabilityTable):
             self.probs.check_alone(**self._others, notion=self.notion)
             return table_in_units(self.probs)
+        check_targets(self.targets)
         # Weights are divided by a common factor, which changes no result: such tables must not be added.
         return table_in_units(ReliabilityTable.of_predictions(*self.predictions()))
 

@@ -211,6 +211,7 @@ class ReliabilityTable:
             others = {"targets": targets, "notion": notion, "weights": weights, "ignore_index": ignore_index}
             probs.check_alone(**others, logits=logits or None)
             return probs
+        check_targets(targets)
         options: dict[str, Any] = {"ignore_index": ignore_index, "logits": logits, "notion": notion}
         predictions = as_predictions(probs, targets, weights=weights, **options, units=False)
         return cls.of_predictions(predictions, resolve(predictions, notion))
@@ -479,6 +480,13 @@ def cell_sums(events: Events, grid: grids.Grid) -> NDArray[np.float64]:
     """Return the sums of events over the cells of a grid, as `dispatch.cell_rows` does."""
     lookup = grids.lookup(grid, events.scores.dtype)
     return dispatch.cell_rows(np.ascontiguousarray(events.scores), events.outcomes, events.weights, *lookup)
+
+
+def check_targets(targets: ArrayLike | None) -> None:
+    """Reject missing targets where a table may be passed, which contains them."""
+    if targets is None:
+        remedy = "pass the targets, because only a ReliabilityTable contains its targets"
+        raise InputError("targets", "an array", "None", remedy)
 
 
 def table_in_units(table: ReliabilityTable) -> ReliabilityTable:
