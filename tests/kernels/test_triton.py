@@ -277,7 +277,7 @@ def test_bits_depend_on_no_block_and_no_order(name, monkeypatch):
     again = states_after(lambda: CLASSES[name](x.shape[1], ignore_index=-1), [(x, y)])
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(1)).to(DEVICE)
     mixed = states_after(lambda: CLASSES[name](x.shape[1], ignore_index=-1), [(x[order], y[order])])
-    for constant, number in {"_WAVES": 1, "_THREADS": 32, "_WARPS": 1}.items():
+    for constant, number in {"_THREADS": 8, "_WARPS": 4}.items():
         monkeypatch.setattr(fused, constant, number)
     adding._adding.cache_clear()
     waves = states_after(lambda: CLASSES[name](x.shape[1], ignore_index=-1), [(x, y)])
@@ -330,6 +330,44 @@ def test_an_update_costs_few_launches(name, most, monkeypatch):
     assert set(operations) <= views | interpreted, set(operations)
 
 
+class _Kernel:
+    """A kernel that notes the calls of itself and of what it compiles."""
+
+    def __init__(self, calls, *, compiles=True):
+        self.calls, self.compiles = calls, compiles
+
+    def __getitem__(self, grid):
+        def run(*arguments, num_warps):
+            self.calls.append(("compiled", grid, arguments[1:], num_warps))
+            return {grid: lambda *again: self.calls.append(("remembered", grid, again[1:]))} if self.compiles else None
+
+        return run
+
+
+def test_compiled_kernels_are_remembered_by_the_alignment_of_tensors(monkeypatch):
+    monkeypatch.setattr(fused, "_REMEMBERS", True)
+    calls, x = [], torch.zeros(64)
+    launch = fused._Launch(_Kernel(calls), (3, 1, 1), (7, True), warps=2)
+    for tensor in (x, x[1:], x[16:], x[1:]):
+        launch(tensor)
+    new, again = ("compiled", (3, 1, 1), (7, True), 2), ("remembered", (3, 1, 1), (7, True))
+    assert calls == [new, new, again, again]
+    calls.clear()
+    interpreted = fused._Launch(_Kernel(calls, compiles=False), (3, 1, 1), (7, True), warps=2)
+    for _ in range(2):
+        interpreted(x)
+    assert calls == [new, new]
+
+
+@pytest.mark.skipif(not HAS_GPU or torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_metric_reads_on_its_own_gpu():
+    x, y = fine(256, 10, torch.float32, logits=True)
+    found = [ct.CalibrationError("multiclass", num_classes=10).to(f"cuda:{k}") for k in range(2)]
+    for k, metric in enumerate(found):
+        metric.update(x.to(f"cuda:{k}"), y.clamp(min=0).to(f"cuda:{k}"))
+    assert found[0].compute().item() == found[1].compute().item()
+
+
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_gpu_is_not_waited_for(name):
@@ -357,9 +395,9 @@ BOTH = {"PROBS": True, "LOGITS": True}
 ROWS = BOTH | {
     **{"WIDE": False, "SINGLE": False, "FLAT": True, "FLOATS": False, "IGNORES": True, "EVENT": "top", "FAR": False},
     **{"BINS": 1, "CELLS": False, "COPIES": 1, "KEYS": False, "TOTALS": False, "COLUMNS": 0, "STEPS": 4},
-    **{"BLOCK_N": 128, "BLOCK_C": 4},
+    **{"BLOCK_N": 32, "BLOCK_C": 4},
 }
-ENTRIES = BOTH | {"FLAT": True, "BINS": True, "CELLS": False, "STEPS": 4, "BLOCK_N": 8, "BLOCK_C": 128}
+ENTRIES = BOTH | {"FLAT": True, "BINS": True, "CELLS": False, "STEPS": 4, "BLOCK_N": 1, "BLOCK_C": 128}
 STATES = BOTH | {"BINS": 16, "TOTALS": True, "SQUARES": True, "CHECKED": True, "PROGRAMS": 2048, "PRECISION": 3}
 WIDE = {"WIDE": True, "BLOCK_N": 1, "BLOCK_C": 1024}
 COMPILED = [
@@ -369,7 +407,7 @@ COMPILED = [
     ("rows_kernel", ROWS | {"SINGLE": True, "EVENT": "folded", "KEYS": True, "TOTALS": True, "FLOATS": True}),
     ("rows_kernel", ROWS | {"FAR": True, "LOGITS": False, "FLAT": False}),
     ("entries_kernel", ENTRIES),
-    ("entries_kernel", ENTRIES | {"BINS": False, "CELLS": True, "STEPS": 13, "BLOCK_N": 64, "BLOCK_C": 16}),
+    ("entries_kernel", ENTRIES | {"BINS": False, "CELLS": True, "STEPS": 13, "BLOCK_N": 8, "BLOCK_C": 16}),
     ("states_kernel", STATES),
     ("class_bins_kernel", {"BLOCK": 256}),
     ("cells_kernel", {"CHECKED": False, "PARTS": 128, "COPIES": 32, "BLOCK": 1024}),

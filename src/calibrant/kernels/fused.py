@@ -24,11 +24,11 @@ from calibrant.runtime.dataclass import dataclass
 MOST_BINS: Final = 64
 
 _ENTRIES: Final = 256  # of a row of many classes that a warp reads at once, 8 each thread
-_THREADS: Final = 128  # rows of a block of few classes
+_TILE: Final = 128  # entries that are added to bins of their classes at once, 4 each thread
+_THREADS: Final = 32  # rows of few classes that a program reads at once
 _NARROW: Final = 400  # up to so many classes a thread reads a row
 _MANY_CLASSES: Final = 1 << 13  # from so many on four warps read a row
-_WARPS: Final = 32  # that read rows of many classes, for each multiprocessor
-_WAVES: Final = 16  # programs of other kernels for each multiprocessor
+_WARPS: Final = 32  # that read, for each multiprocessor
 _COPIES: Final = 32  # of the slots of a grid, for many rows with many ties
 _MANY_ROWS: Final = 1 << 20
 _KEPT: Final = 1 << 20  # integers of a workspace that is kept for the next batch
@@ -174,30 +174,30 @@ def _rows(
     """Return `rows_kernel` for batches like this one; ``probs`` and ``logits`` are what values can be."""
     (n, n_classes, *_), multiprocessors = batch.address, _multiprocessors(batch.values.device)
     wide = n_classes > _NARROW and batch.address[4] == 1
-    warps, rows, chunk, most = 4, _THREADS, 4, _WAVES
+    warps, rows, chunk = 1, _THREADS, 4
     if wide:  # a row is read alike in any batch
         warps = 4 if n_classes >= _MANY_CLASSES else 1
-        rows, chunk, most = 1, _ENTRIES * warps, _WARPS // warps
+        rows, chunk = 1, _ENTRIES * warps
     numbers = (
         *batch.address, batch.ignored, tolerance, slack, batch.scale, n_bins, n_edges,
         wide, *batch.flags, probs, logits, event, far, _register(n_bins), n_edges > 0, copies, keys, totals, columns,
         max(n_bins, n_edges).bit_length(), rows, chunk, batch.double,
     )  # fmt: skip
-    programs = max(1, min(_blocks(n, rows), most * multiprocessors))
+    programs = max(1, min(_blocks(n, rows), _WARPS // warps * multiprocessors))
     return _Launch(triton_rows.rows_kernel, (programs, 1, 1), numbers, warps=warps)
 
 
 def _entries(batch: DeviceBatch, *, probs: bool, logits: bool, n_bins: int = 0, n_edges: int = 0) -> _Launch:
     """Return `entries_kernel` for batches like this one."""
     n, n_classes = batch.address[:2]
-    chunk = min(_power(n_classes), 128)
-    across, rows = _blocks(n_classes, chunk), 1024 // chunk
-    most = _blocks(_WAVES * _multiprocessors(batch.values.device), across)
+    chunk = min(_power(n_classes), _TILE)
+    across, rows = _blocks(n_classes, chunk), _TILE // chunk
+    most = _blocks(_WARPS * _multiprocessors(batch.values.device), across)
     numbers = (
         *batch.address, batch.scale, n_bins, n_edges, batch.flags[1], probs, logits, n_bins > 0, n_edges > 0,
         max(n_bins, n_edges).bit_length(), rows, chunk, batch.double,
     )  # fmt: skip
-    return _Launch(triton_rows.entries_kernel, (min(_blocks(n, rows), most), across, 1), numbers)
+    return _Launch(triton_rows.entries_kernel, (min(_blocks(n, rows), most), across, 1), numbers, warps=1)
 
 
 def read_rows(
@@ -304,7 +304,7 @@ class Adding:
         scale = {"probs": self.logits is not True, "logits": self.logits is not False}
         n_bins, n_class_bins = (0 if x is None else len(x) for x in (self.uppers, self.class_uppers))
         n_edges = 0 if self.table is None else len(self.table.edges)
-        columns, copies = (n_classes, 1) if self.class_cells else (1, _COPIES if n > _MANY_ROWS else 1)
+        columns, copies = (n_classes, 1) if self.class_cells else (1, _COPIES if n_edges and n > _MANY_ROWS else 1)
         of_classes = n_class_bins > 0 or self.class_cells
         totals, slots, size = "total" in self.states, n_edges + 1, n_class_bins * n_classes
         rows = _rows(

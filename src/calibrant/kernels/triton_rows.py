@@ -466,11 +466,13 @@ def entries_kernel(
             low = p <= tl.load(uppers_ptr)
             pairs += tl.sum(tl.where(low, pair, 0), 0)
             scores += tl.sum(tl.where(low, units, 0), 0)
-            place = _below(tl.reshape(p, (SIZE,)), uppers_ptr, n_bins, SIZE, STEPS)
-            place = tl.reshape(tl.minimum(place, n_bins - 1), (BLOCK_N, BLOCK_C))
-            at = bins_ptr + place.to(tl.int64) * n_classes + classes[None, :]
-            tl.atomic_add(at, pair, mask=ok & ~low, sem="relaxed")
-            tl.atomic_add(at + n_bins * n_classes, units, mask=ok & ~low, sem="relaxed")
+            high = ok & ~low
+            if tl.max(tl.reshape(high, (SIZE,)).to(tl.int32), 0) > 0:
+                place = _below(tl.reshape(p, (SIZE,)), uppers_ptr, n_bins, SIZE, STEPS)
+                place = tl.reshape(tl.minimum(place, n_bins - 1), (BLOCK_N, BLOCK_C))
+                at = bins_ptr + place.to(tl.int64) * n_classes + classes[None, :]
+                tl.atomic_add(at, pair, mask=high, sem="relaxed")
+                tl.atomic_add(at + n_bins * n_classes, units, mask=high, sem="relaxed")
         if CELLS:
             column = classes[None, :].to(tl.int64) + tl.zeros((BLOCK_N, 1), tl.int64)
             at = cells_ptr + tl.reshape(column, (SIZE,)) * (5 * (n_edges + 1))
