@@ -19,6 +19,7 @@ triton = pytest.importorskip("triton", reason="Triton is not installed")
 pytest.importorskip("torchmetrics")
 
 from calibrant.kernels import fused, tensors, triton_rows  # noqa: E402
+from calibrant.torch import adding  # noqa: E402
 from calibrant.torch.base import ProbabilityMetric  # noqa: E402
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -271,13 +272,14 @@ def test_bits_depend_on_no_block_and_no_order(name, monkeypatch):
     monkeypatch.setattr(ProbabilityMetric, "_read_host", ProbabilityMetric._read_device)
     by(monkeypatch, "kernels")
     size = 20 if name in ("sketch of classes", "bins") else 410  # a thread a row, or in chunks
-    x, y = fine(300 if size == 20 else 50, size, torch.float32, logits=True)
+    x, y = fine(300 if size == 20 else 24, size, torch.float32, logits=True)
     first = states_after(lambda: CLASSES[name](x.shape[1], ignore_index=-1), [(x, y)])
     again = states_after(lambda: CLASSES[name](x.shape[1], ignore_index=-1), [(x, y)])
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(1)).to(DEVICE)
     mixed = states_after(lambda: CLASSES[name](x.shape[1], ignore_index=-1), [(x[order], y[order])])
-    monkeypatch.setattr(fused, "_WAVES", 1)
-    monkeypatch.setattr(fused, "_THREADS", 32)
+    for constant, number in {"_THREADS": 8, "_WARPS": 4}.items():
+        monkeypatch.setattr(fused, constant, number)
+    adding._adding.cache_clear()
     waves = states_after(lambda: CLASSES[name](x.shape[1], ignore_index=-1), [(x, y)])
     for state, value in first.items():
         if not isinstance(value, torch.Tensor):
@@ -293,17 +295,6 @@ def test_bits_depend_on_no_block_and_no_order(name, monkeypatch):
 
 
 # ---------------------------------------------------------------- launches
-
-
-class _Counted:
-    """A kernel that counts how often it is launched."""
-
-    def __init__(self, kernel, launched):
-        self.kernel, self.launched = kernel, launched
-
-    def __getitem__(self, grid):
-        self.launched.append(self.kernel)
-        return self.kernel[grid]
 
 
 @runs
@@ -327,14 +318,54 @@ def test_an_update_costs_few_launches(name, most, monkeypatch):
     batches = [fine(256, 10, torch.float32, logits=True, seed=seed) for seed in range(2)]
     batches = [(x, y.clamp(min=0)) for x, y in batches]
     metric.update(*batches[0])
-    for kernel in ("rows_kernel", "states_kernel", "entries_kernel", "class_bins_kernel", "cells_kernel"):
-        monkeypatch.setattr(triton_rows, kernel, _Counted(getattr(triton_rows, kernel), launched))
+    launch = fused._Launch.__call__
+    monkeypatch.setattr(
+        fused._Launch, "__call__", lambda self, *tensors: (launched.append(self), launch(self, *tensors))
+    )
     with Watch():
         metric.update(*batches[1])
     assert len(launched) == most
     views = {"detach", "alias", "view", "unsqueeze", "slice", "select", "empty", "unbind", "_unsafe_view", "reshape"}
     interpreted = {"copy_", "new_empty", "set_"} if INTERPRETED else set()
     assert set(operations) <= views | interpreted, set(operations)
+
+
+class _Kernel:
+    """A kernel that notes the calls of itself and of what it compiles."""
+
+    def __init__(self, calls, *, compiles=True):
+        self.calls, self.compiles = calls, compiles
+
+    def __getitem__(self, grid):
+        def run(*arguments, num_warps):
+            self.calls.append(("compiled", grid, arguments[1:], num_warps))
+            return {grid: lambda *again: self.calls.append(("remembered", grid, again[1:]))} if self.compiles else None
+
+        return run
+
+
+def test_compiled_kernels_are_remembered_by_the_alignment_of_tensors(monkeypatch):
+    monkeypatch.setattr(fused, "_REMEMBERS", True)
+    calls, x = [], torch.zeros(64)
+    launch = fused._Launch(_Kernel(calls), (3, 1, 1), (7, True), warps=2)
+    for tensor in (x, x[1:], x[16:], x[1:]):
+        launch(tensor)
+    new, again = ("compiled", (3, 1, 1), (7, True), 2), ("remembered", (3, 1, 1), (7, True))
+    assert calls == [new, new, again, again]
+    calls.clear()
+    interpreted = fused._Launch(_Kernel(calls, compiles=False), (3, 1, 1), (7, True), warps=2)
+    for _ in range(2):
+        interpreted(x)
+    assert calls == [new, new]
+
+
+@pytest.mark.skipif(not HAS_GPU or torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_metric_reads_on_its_own_gpu():
+    x, y = fine(256, 10, torch.float32, logits=True)
+    found = [ct.CalibrationError("multiclass", num_classes=10).to(f"cuda:{k}") for k in range(2)]
+    for k, metric in enumerate(found):
+        metric.update(x.to(f"cuda:{k}"), y.clamp(min=0).to(f"cuda:{k}"))
+    assert found[0].compute().item() == found[1].compute().item()
 
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
@@ -360,22 +391,23 @@ KINDS = {
     **dict.fromkeys(("brier_ptr", "nll_ptr", "brier_squares_ptr", "nll_squares_ptr"), "*fp64"),
     **{"correct_ptr": "*u8", "keys_ptr": "*i32"},
 }
-ROWS = {
-    **{"WIDE": False, "SINGLE": False, "FLAT": True, "FLOATS": False, "IGNORES": True, "SCALE": 2, "EVENT": 0},
-    **{"FAR": False, "BINS": 1, "CELLS": False, "COPIES": 1, "KEYS": False, "TOTALS": False, "COLUMNS": 0, "STEPS": 4},
-    **{"BLOCK_N": 128, "BLOCK_C": 4},
+BOTH = {"PROBS": True, "LOGITS": True}
+ROWS = BOTH | {
+    **{"WIDE": False, "SINGLE": False, "FLAT": True, "FLOATS": False, "IGNORES": True, "EVENT": "top", "FAR": False},
+    **{"BINS": 1, "CELLS": False, "COPIES": 1, "KEYS": False, "TOTALS": False, "COLUMNS": 0, "STEPS": 4},
+    **{"BLOCK_N": 32, "BLOCK_C": 4},
 }
-ENTRIES = {"FLAT": True, "SCALE": 2, "BINS": True, "CELLS": False, "STEPS": 4, "BLOCK_N": 8, "BLOCK_C": 128}
-STATES = {"SCALE": 2, "BINS": 16, "TOTALS": True, "SQUARES": True, "CHECKED": True, "PROGRAMS": 2048, "PRECISION": 3}
-WIDE = {"WIDE": True, "BLOCK_N": 2, "BLOCK_C": 1024}
+ENTRIES = BOTH | {"FLAT": True, "BINS": True, "CELLS": False, "STEPS": 4, "BLOCK_N": 1, "BLOCK_C": 128}
+STATES = BOTH | {"BINS": 16, "TOTALS": True, "SQUARES": True, "CHECKED": True, "PROGRAMS": 2048, "PRECISION": 3}
+WIDE = {"WIDE": True, "BLOCK_N": 1, "BLOCK_C": 1024}
 COMPILED = [
     ("rows_kernel", ROWS | {"BINS": 16}),
-    ("rows_kernel", ROWS | {"COLUMNS": 2, "SCALE": 1, **WIDE}),
+    ("rows_kernel", ROWS | {"COLUMNS": 2, "PROBS": False, **WIDE}),
     ("rows_kernel", ROWS | {"CELLS": True, "COPIES": 32, "TOTALS": True, "STEPS": 13, **WIDE}),
-    ("rows_kernel", ROWS | {"SINGLE": True, "EVENT": 2, "KEYS": True, "TOTALS": True, "FLOATS": True}),
-    ("rows_kernel", ROWS | {"FAR": True, "SCALE": 0, "FLAT": False}),
+    ("rows_kernel", ROWS | {"SINGLE": True, "EVENT": "folded", "KEYS": True, "TOTALS": True, "FLOATS": True}),
+    ("rows_kernel", ROWS | {"FAR": True, "LOGITS": False, "FLAT": False}),
     ("entries_kernel", ENTRIES),
-    ("entries_kernel", ENTRIES | {"BINS": False, "CELLS": True, "STEPS": 13, "BLOCK_N": 64, "BLOCK_C": 16}),
+    ("entries_kernel", ENTRIES | {"BINS": False, "CELLS": True, "STEPS": 13, "BLOCK_N": 8, "BLOCK_C": 16}),
     ("states_kernel", STATES),
     ("class_bins_kernel", {"BLOCK": 256}),
     ("cells_kernel", {"CHECKED": False, "PARTS": 128, "COPIES": 32, "BLOCK": 1024}),
@@ -389,14 +421,12 @@ COMPILED = [
 )
 def test_kernels_compile_for_a_gpu(name, plan, dtype, numbers):
     """Triton compiles for a GPU that is not there."""
-    import triton.language as tl
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     kernel = getattr(triton_rows, name)
     names = list(inspect.signature(kernel.fn).parameters)
-    double = {"W": tl.float64, "KEY": tl.int64} if dtype == "fp64" else {"W": tl.float32, "KEY": tl.int32}
-    plan = {**plan, **{key: value for key, value in double.items() if key in names}}
+    plan = {**plan, **({"DOUBLE": dtype == "fp64"} if "DOUBLE" in names else {})}
     kinds = KINDS | {"x_ptr": f"*{dtype}", "t_ptr": "*fp32" if plan.get("FLOATS") else "*i64"}
     if dtype == "fp64":
         kinds = {key: kind.replace("*fp32", "*fp64").replace("*i32", "*i64") for key, kind in kinds.items()}

@@ -6,67 +6,60 @@ on a GPU has come.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import field
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 import torch
 import triton
-import triton.language as tl
 from torch import Tensor
 
 from calibrant.kernels import triton_rows
-from calibrant.kernels.triton_rows import FOLDED_0, FOLDED_1, N_COUNTED, POSITIVE, TOP
-
-__all__ = [
-    "FOLDED_0",
-    "FOLDED_1",
-    "MOST_BINS",
-    "POSITIVE",
-    "TOP",
-    "Adding",
-    "DeviceBatch",
-    "add",
-    "read_rows",
-    "try_out",
-]
+from calibrant.kernels.triton_rows import N_COUNTED
+from calibrant.runtime.dataclass import dataclass
 
 #: The most bins of one event that a program keeps in registers.
 MOST_BINS: Final = 64
 
-_ENTRIES: Final = 2048  # of a block of rows of many classes: more do not fit into registers
-_THREADS: Final = 128  # rows of a block of few classes
+_ENTRIES: Final = 256  # of a row of many classes that a warp reads at once, 8 each thread
+_TILE: Final = 128  # entries that are added to bins of their classes at once, 4 each thread
+_THREADS: Final = 32  # rows of few classes that a program reads at once
 _NARROW: Final = 400  # up to so many classes a thread reads a row
-_WAVES: Final = 16  # programs for each multiprocessor
+_MANY_CLASSES: Final = 1 << 13  # from so many on four warps read a row
+_WARPS: Final = 32  # that read, for each multiprocessor
 _COPIES: Final = 32  # of the slots of a grid, for many rows with many ties
 _MANY_ROWS: Final = 1 << 20
 _KEPT: Final = 1 << 20  # integers of a workspace that is kept for the next batch
+_MOST_PLANS: Final = 1024  # of a metric, for batches of different shapes
 
 
 class DeviceBatch(NamedTuple):
     """A batch on a device, as the kernels address it.
 
     ``address`` is the number of rows, of classes, the depth d, and the steps of sheets, classes and rows: row i is in
-    sheet i // d at i % d. ``flags`` are what kernels are compiled for.
+    sheet i // d at i % d. ``flags`` are what kernels are compiled for: whether there is one score a row, whether d is
+    1, whether targets are floats, and whether some rows are not evaluated.
     """
 
     values: Tensor
     targets: Tensor
     address: tuple[int, ...]
     ignored: int
-    single: bool
-    flags: dict[str, bool]
+    flags: tuple[bool, bool, bool, bool]
 
     @classmethod
     def of(cls, values: Tensor, targets: Tensor, ignore_index: int | None) -> DeviceBatch:
         """Return a batch of scores (n,), or of classes (N, C) or (N, C, ...)."""
-        single = values.ndim == 1
-        deep = values[:, None, None] if single else values[:, :, None] if values.ndim == 2 else values.flatten(2)
-        sheets, n_classes, depth = deep.shape
-        flat = targets.reshape(-1).contiguous()
+        if values.ndim > 3:
+            values = values.flatten(2)
+        sheets, n_classes, depth = (*values.shape, 1, 1)[:3]
+        steps = (*values.stride(), 1, 1)[:3]
+        flat = (targets if targets.ndim == 1 else targets.reshape(-1)).contiguous()
         flat = flat.view(torch.uint8) if flat.dtype == torch.bool else flat
-        flags = {"FLAT": depth == 1, "FLOATS": flat.is_floating_point(), "IGNORES": ignore_index is not None}
-        return cls(deep, flat, (sheets * depth, n_classes, depth, *deep.stride()), ignore_index or 0, single, flags)
+        flags = (values.ndim == 1, depth == 1, flat.dtype.is_floating_point, ignore_index is not None)
+        return cls(values, flat, (sheets * depth, n_classes, depth, *steps), ignore_index or 0, flags)
 
     @property
     def double(self) -> bool:
@@ -82,15 +75,25 @@ class DeviceBatch(NamedTuple):
         """Return a tensor on the batch's device for results."""
         return torch.empty(shape, dtype=double if self.double else single, device=self.values.device)
 
-    def programs(self, rows: int, across: int = 1) -> int:
-        """Return how many programs read blocks of so many rows."""
-        most = int(triton.cdiv(_WAVES * _multiprocessors(self.values.device), across))
-        return max(1, min(int(triton.cdiv(self.address[0], rows)), most))
-
 
 @cache
 def _multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
+
+
+def _blocks(number: int, size: int) -> int:
+    """Return how many blocks of a size hold a number of items."""
+    return -(-number // size)
+
+
+def _power(number: int) -> int:
+    """Return the least power of 2 that is not below a number."""
+    return 1 << (number - 1).bit_length()
+
+
+def _register(n_bins: int) -> int:
+    """Return how many bins a program keeps in registers: 1 for none."""
+    return max(2, _power(n_bins)) if n_bins else 1
 
 
 _workspaces: dict[tuple[Any, ...], Tensor] = {}
@@ -107,10 +110,94 @@ def _workspace(kind: str, size: int, device: torch.device) -> Tensor:
     return _workspaces[key]
 
 
+# ---------------------------------------------------------------- launching
+
+_REMEMBERS: Final = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 3)  # which takes all parameters again
+
+
+class _Launch:
+    """A kernel with its grid and all its parameters that are no tensors.
+
+    Triton compiles a kernel for its arguments and returns it. Finding it there again takes 30 us of Python and more, so
+    it is remembered by what Triton also compiles for: how the addresses of tensors are aligned.
+    """
+
+    def __init__(self, kernel: Any, grid: tuple[int, int, int], numbers: tuple[Any, ...], *, warps: int = 4) -> None:
+        self.kernel, self.grid, self.numbers, self.warps = kernel, grid, numbers, warps
+        self._compiled: dict[tuple[int, ...], Any] = {}
+
+    def __call__(self, *tensors: Tensor) -> None:
+        """Launch with these tensors, which have the types of all calls before."""
+        aligned = tuple([x.data_ptr() & 15 for x in tensors])
+        compiled = self._compiled.get(aligned)
+        if compiled is not None:
+            compiled[self.grid](*tensors, *self.numbers)
+            return
+        compiled = self.kernel[self.grid](*tensors, *self.numbers, num_warps=self.warps)
+        if compiled is not None and _REMEMBERS:  # None if Triton interprets
+            self._compiled[aligned] = compiled
+
+
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    """Return a context in which Triton launches on a device, which it takes from torch."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
 def try_out(device: torch.device) -> None:
-    """Compile and run a small kernel; a compiler, or a driver, that does not work raises its own error."""
-    integers = torch.zeros(8, dtype=torch.int64, device=device)
-    triton_rows.class_bins_kernel[(1,)](integers, integers[2:], integers[3:], integers[4:].double(), 1, 1.0, BLOCK=8)
+    """Compile and run a small kernel twice; a compiler, or a driver, that does not work raises its own error."""
+    integers, sums = torch.zeros(8, dtype=torch.int64, device=device), torch.zeros(1, device=device).double()
+    launch = _Launch(triton_rows.class_bins_kernel, (1, 1, 1), (1, 1.0, 8))
+    with _on(device):
+        for _ in range(2):  # compiled, and remembered
+            launch(integers, integers[2:], integers[3:], sums)
+
+
+# ---------------------------------------------------------------- kernels that read
+
+
+def _rows(
+    batch: DeviceBatch,
+    *,
+    probs: bool,
+    logits: bool,
+    tolerance: float,
+    slack: float,
+    event: str = "top",
+    columns: int = 0,
+    keys: bool = False,
+    n_bins: int = 0,
+    n_edges: int = 0,
+    copies: int = 1,
+    totals: bool = False,
+    far: bool = False,
+) -> _Launch:
+    """Return `rows_kernel` for batches like this one; ``probs`` and ``logits`` are what values can be."""
+    (n, n_classes, *_), multiprocessors = batch.address, _multiprocessors(batch.values.device)
+    wide = n_classes > _NARROW and batch.address[4] == 1
+    warps, rows, chunk = 1, _THREADS, 4
+    if wide:  # a row is read alike in any batch
+        warps = 4 if n_classes >= _MANY_CLASSES else 1
+        rows, chunk = 1, _ENTRIES * warps
+    numbers = (
+        *batch.address, batch.ignored, tolerance, slack, batch.scale, n_bins, n_edges,
+        wide, *batch.flags, probs, logits, event, far, _register(n_bins), n_edges > 0, copies, keys, totals, columns,
+        max(n_bins, n_edges).bit_length(), rows, chunk, batch.double,
+    )  # fmt: skip
+    programs = max(1, min(_blocks(n, rows), _WARPS // warps * multiprocessors))
+    return _Launch(triton_rows.rows_kernel, (programs, 1, 1), numbers, warps=warps)
+
+
+def _entries(batch: DeviceBatch, *, probs: bool, logits: bool, n_bins: int = 0, n_edges: int = 0) -> _Launch:
+    """Return `entries_kernel` for batches like this one."""
+    n, n_classes = batch.address[:2]
+    chunk = min(_power(n_classes), _TILE)
+    across, rows = _blocks(n_classes, chunk), _TILE // chunk
+    most = _blocks(_WARPS * _multiprocessors(batch.values.device), across)
+    numbers = (
+        *batch.address, batch.scale, n_bins, n_edges, batch.flags[1], probs, logits, n_bins > 0, n_edges > 0,
+        max(n_bins, n_edges).bit_length(), rows, chunk, batch.double,
+    )  # fmt: skip
+    return _Launch(triton_rows.entries_kernel, (min(_blocks(n, rows), most), across, 1), numbers, warps=1)
 
 
 def read_rows(
@@ -121,218 +208,188 @@ def read_rows(
     n = batch.address[0]
     out, correct = batch.empty(5, n), torch.empty(n, dtype=torch.uint8, device=values.device)
     counted = torch.zeros(N_COUNTED, dtype=torch.int64, device=values.device)
-    scale, flag, undecided = 2, counted, counted
+    before = far = counted
     if isinstance(logits, Tensor):
-        flag, undecided = logits.reshape(1).long(), torch.zeros_like(counted)
-    else:
-        scale = int(logits)
+        before, far = torch.zeros_like(counted), logits.reshape(1).long()
     if n:
-        given = {"out": out, "correct": correct, "far": flag}
-        _launch(batch, undecided, counted, given, {"SCALE": scale, "COLUMNS": 2}, tolerance, slack)
+        probs, scores = logits is not True, logits is not False
+        launch = _rows(batch, probs=probs, logits=scores, tolerance=tolerance, slack=slack, columns=2)
+        with _on(values.device):
+            launch(
+                batch.values, batch.targets, before, far, *[before] * 3, counted, *[before] * 2, out, correct, before
+            )
     return out, correct, counted
 
 
-_POINTERS: Final = ("uppers", "edges", "scales", "work", "sums", "cells", "out", "correct", "keys")
-_PLAN: Final = {
-    **{"SCALE": 0, "EVENT": TOP, "FAR": False, "BINS": 1, "CELLS": False, "COPIES": 1},
-    **{"KEYS": False, "TOTALS": False, "COLUMNS": 0},
-}
+# ---------------------------------------------------------------- states
 
 
-def _launch(
-    batch: DeviceBatch,
-    before: Tensor,
-    work: Tensor,
-    given: Mapping[str, Tensor],
-    plan: Mapping[str, Any],
-    tolerance: float,
-    slack: float,
-) -> tuple[Tensor, int]:
-    """Run `rows_kernel` on tensors by the names of their pointers; return the sums of scores and number of programs."""
-    n_classes = batch.address[1]
-    wide = not batch.single and n_classes > _NARROW and batch.address[4] == 1
-    chunk = min(triton.next_power_of_2(n_classes), _ENTRIES) if wide else 4
-    rows = _ENTRIES // chunk if wide else _THREADS
-    programs = batch.programs(rows)
-    flags = {**_PLAN, **plan}
-    sums = torch.empty((programs, 4), dtype=torch.float64, device=work.device) if flags["TOTALS"] else work
-    given = {**given, "work": work, "sums": sums}
-    n_bins, n_edges = (len(given[name]) if name in given else 0 for name in ("uppers", "edges"))
-    triton_rows.rows_kernel[(programs,)](
-        batch.values, batch.targets, before, given.get("far", before),
-        *(given.get(name, before) for name in _POINTERS), *batch.address, batch.ignored, tolerance, slack, batch.scale,
-        n_bins, n_edges, WIDE=wide, SINGLE=batch.single, **batch.flags, **flags,
-        STEPS=max(n_bins, n_edges).bit_length(), BLOCK_N=rows, BLOCK_C=chunk,
-        W=tl.float64 if batch.double else tl.float32, KEY=tl.int64 if batch.double else tl.int32, num_warps=4,
-    )  # fmt: skip
-    return sums, programs
+class _Plan(NamedTuple):
+    """The launches for batches like one, and the sizes of the integers that they add to.
+
+    ``entries`` are for each class; ``moved`` moves their bins.
+    """
+
+    rows: _Launch
+    far: _Launch
+    entries: _Launch | None
+    moved: _Launch | None
+    cells: _Launch | None
+    states: _Launch
+    n_counted: int
+    n_cells: int
+    n_classwise: int
 
 
-class Adding(NamedTuple):
-    """What a batch is added to, in addition to the states by their names.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Adding:
+    """What the batches of a metric are added to.
 
     Attributes
     ----------
-    event : int
-        The evaluated event, such as `TOP`.
+    event : {"top", "positive", "folded"}
+        The evaluated event: that the row's top label is right, or the class predicted from one score; class 1; that the
+        class predicted from one score is right, where 0.5 predicts class 0.
     logits : bool or None
-        Whether values are logits. None: as ``before`` says; of the ``first`` batch, if a value is farther than ``far``
-        from [0, 1].
-    before : (4,) int64
-        The state "seen" as earlier batches left it.
+        Whether values are logits. None: as earlier batches; of the first, if a value is farther than ``far`` from
+        [0, 1].
     precision : int
         The type of the values, as in the state "seen".
     tolerance, slack : float
         How far the sum of a row may be from 1, and a probability from [0, 1].
     checked : bool
         Whether faults are counted.
+    states : tuple of str
+        "counts", "positives" and "score_sums" of bins of the event; "total" with "infinite", "brier_sum" and "nll_sum",
+        and "correct" with the sums of squares.
     keys : bool
         Whether the keys of rows are returned.
     uppers : (M,) or None
         The largest score of each bin of the event, at most `MOST_BINS`.
     table : tensor_cells.CellTable or None
         The slots of the grid; ``class_cells`` says that they are for each class.
-    class_bins : four tensors or None
-        The largest score of each bin of a class, and what to add to, (M, C): counts, counts of outcomes 1, sums.
+    class_uppers : (M,) or None
+        The largest score of each bin of a class.
+    plans : dict
+        The launches for kinds of batches, which are made when one comes.
     """
 
-    event: int
+    event: str
     logits: bool | None
-    before: Tensor
-    first: bool
     far: float
     precision: int
     tolerance: float
     slack: float
     checked: bool
-    keys: bool = False
+    states: tuple[str, ...]
+    keys: bool
     uppers: Tensor | None = None
     table: Any = None
     class_cells: bool = False
-    class_bins: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+    class_uppers: Tensor | None = None
+    plans: dict[Any, _Plan] = field(default_factory=dict)
+
+    def plan(self, batch: DeviceBatch) -> _Plan:
+        """Return the launches for a batch."""
+        key = (batch.address, batch.flags, batch.ignored, batch.targets.dtype)
+        plan = self.plans.get(key)
+        if plan is None:
+            if len(self.plans) >= _MOST_PLANS:
+                self.plans.clear()
+            plan = self.plans[key] = self._plan(batch)
+        return plan
+
+    def _plan(self, batch: DeviceBatch) -> _Plan:
+        n, n_classes, unit = *batch.address[:2], 1 / batch.scale
+        scale = {"probs": self.logits is not True, "logits": self.logits is not False}
+        n_bins, n_class_bins = (0 if x is None else len(x) for x in (self.uppers, self.class_uppers))
+        n_edges = 0 if self.table is None else len(self.table.edges)
+        columns, copies = (n_classes, 1) if self.class_cells else (1, _COPIES if n_edges and n > _MANY_ROWS else 1)
+        of_classes = n_class_bins > 0 or self.class_cells
+        totals, slots, size = "total" in self.states, n_edges + 1, n_class_bins * n_classes
+        rows = _rows(
+            batch, **scale, tolerance=self.tolerance, slack=self.slack, event=self.event, columns=int(of_classes),
+            keys=self.keys, n_bins=n_bins, n_edges=0 if self.class_cells else n_edges, copies=copies, totals=totals,
+        )  # fmt: skip
+        entries = moved = cells = None
+        if of_classes:
+            entries = _entries(batch, **scale, n_bins=n_class_bins, n_edges=n_edges if self.class_cells else 0)
+        if n_class_bins:
+            moved = _Launch(triton_rows.class_bins_kernel, (_blocks(size, 256), 1, 1), (size, unit, 256))
+        if n_edges:
+            parts = self.table.parts
+            numbers = (slots, parts, slots - parts + 1, self.checked, _power(parts), copies, 1024)
+            cells = _Launch(triton_rows.cells_kernel, (_blocks(slots, 1024), columns, 1), numbers)
+        programs, squares = rows.grid[0], "correct" in self.states
+        states = _Launch(
+            triton_rows.states_kernel, (1, 1, 1),
+            (programs, unit, n_bins, n_classes, *scale.values(), _register(n_bins), totals, squares, self.checked,
+             _power(programs), self.precision),
+        )  # fmt: skip
+        far = _rows(batch, probs=True, logits=False, tolerance=self.tolerance, slack=self.far, far=True)
+        counted = N_COUNTED + 2 * n_bins
+        return _Plan(rows, far, entries, moved, cells, states, counted, copies * columns * 5 * slots, 2 * size)
 
 
 _STATES: Final = (
     *("counts", "positives", "score_sums", "total", "infinite", "correct", "brier_sum", "nll_sum"),
-    *("brier_squares", "nll_squares", "faults", "seen"),
+    *("brier_squares", "nll_squares"),
 )
 
 
-def add(batch: DeviceBatch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
+def add(
+    batch: DeviceBatch,
+    states: Mapping[str, Any],
+    to: Adding,
+    before: Tensor,
+    *,
+    first: bool,
+    class_bins: Sequence[Tensor] = (),
+) -> Tensor | None:
     """Read a batch of one row at least once and add it to states, in place; return the keys of rows if asked for.
 
-    ``states`` has "faults" and "seen"; "counts", "positives" and "score_sums" of bins; "cell_counts" and "cell_sums";
-    "total" with "infinite", "brier_sum" and "nll_sum", and "correct" with the sums of squares.
+    ``states`` has those of ``to``, "faults" and "seen", and for a grid "cell_counts" and "cell_sums". ``before`` is the
+    state "seen" as earlier batches left it, and ``first`` whether there were none. ``class_bins`` are what bins of
+    classes are added to, (M, C): counts, counts of outcomes 1, and sums.
     """
     try:
-        return _add(batch, states, to)
+        with _on(batch.values.device):
+            return _add(batch, states, to, before, first, class_bins)
     except BaseException:
         _workspaces.clear()  # a kernel that did not run has left integers behind
         raise
 
 
-def _add(batch: DeviceBatch, states: Mapping[str, Tensor], to: Adding) -> Tensor | None:
-    device, (n, n_classes), before = batch.values.device, batch.address[:2], to.before
-    given: dict[str, Tensor] = {"far": _far(batch, to)}
-    plan: dict[str, Any] = {"SCALE": 2 if to.logits is None else int(to.logits), "TOTALS": "total" in states}
-    size = N_COUNTED
-    if to.uppers is not None:
-        size += 2 * len(to.uppers)
-        given["uppers"], plan["BINS"] = to.uppers, max(2, triton.next_power_of_2(len(to.uppers)))
-    if to.keys:
-        given["keys"], plan["KEYS"] = batch.empty(n, double=torch.int64, single=torch.int32), True
-    if to.class_bins is not None or to.class_cells:
-        given["out"], plan["COLUMNS"] = batch.empty(2, n), 1
-    columns, copies = (n_classes, 1) if to.class_cells else (1, _COPIES if n > _MANY_ROWS else 1)
-    if to.table is not None:
-        cells = _workspace("cells", copies * columns * 5 * (len(to.table.edges) + 1), device)
-        if not to.class_cells:
-            given |= {"cells": cells, "edges": to.table.edges, "scales": to.table.scales}
-            plan |= {"CELLS": True, "COPIES": copies}
-    work = _workspace("rows", size, device)
-    sums, programs = _launch(batch, before, work, given, {**plan, "EVENT": to.event}, to.tolerance, to.slack)
-    if to.class_bins is not None:
-        _add_class_bins(batch, before, given, plan["SCALE"], to.class_bins)
-    if to.table is not None:
-        if to.class_cells:
-            grid = {"edges": to.table.edges, "scales": to.table.scales, "cells": cells}
-            _add_entries(batch, before, given, plan["SCALE"], grid)
-        _move_cells(cells, work, states, to, columns, copies)
-    triton_rows.states_kernel[(1,)](
-        before, given["far"], work, sums, *(states.get(name, before) for name in _STATES), programs, 1 / batch.scale,
-        len(given.get("uppers", ())), 1 if batch.single else n_classes, SCALE=plan["SCALE"],
-        BINS=plan.get("BINS", 1), TOTALS=plan["TOTALS"], SQUARES="correct" in states, CHECKED=to.checked,
-        PROGRAMS=triton.next_power_of_2(programs), PRECISION=to.precision,
-    )  # fmt: skip
-    return given.get("keys")
-
-
-def _far(batch: DeviceBatch, to: Adding) -> Tensor:
-    """Return the number of values far outside [0, 1], which decides whether a first batch holds logits."""
-    if to.logits is not None or not to.first:
-        return to.before
-    far = torch.zeros(1, dtype=torch.int64, device=batch.values.device)
-    _launch(batch, to.before, far, {"far": far}, {"FAR": True}, to.tolerance, to.far)
-    return far
-
-
-def _add_class_bins(
-    batch: DeviceBatch, before: Tensor, rows: Mapping[str, Tensor], scale: int, class_bins: tuple[Tensor, ...]
-) -> None:
-    """Add every entry of a batch of classes to the bins of its class."""
-    uppers, *binned = class_bins
-    size = len(uppers) * batch.address[1]
-    bins = _workspace("classes", 2 * size, batch.values.device)
-    _add_entries(batch, before, rows, scale, {"uppers": uppers, "bins": bins})
-    triton_rows.class_bins_kernel[(triton.cdiv(size, 256),)](bins, *binned, size, 1 / batch.scale, BLOCK=256)
-
-
-def _move_cells(
-    cells: Tensor, work: Tensor, states: Mapping[str, Tensor], to: Adding, columns: int, copies: int
-) -> None:
-    """Add the cells of a batch to the states."""
-    slots, parts = len(to.table.edges) + 1, to.table.parts
-    triton_rows.cells_kernel[(triton.cdiv(slots, 1024), columns)](
-        cells,
-        to.table.scales,
-        work,
-        states["cell_counts"],
-        states["cell_sums"],
-        slots,
-        parts,
-        slots - parts + 1,
-        CHECKED=to.checked,
-        PARTS=triton.next_power_of_2(parts),
-        COPIES=copies,
-        BLOCK=1024,
-    )
-
-
-def _add_entries(
-    batch: DeviceBatch, before: Tensor, rows: Mapping[str, Tensor], scale: int, into: Mapping[str, Tensor]
-) -> None:
-    """Add the classes of rows, with their columns, to the integers of bins, or of the slots of a grid."""
-    chunk = min(triton.next_power_of_2(batch.address[1]), 128)
-    across = triton.cdiv(batch.address[1], chunk)
-    n_bins, n_edges = (len(into[name]) if name in into else 0 for name in ("uppers", "edges"))
-    pointers = (into.get(name, before) for name in ("uppers", "edges", "scales", "bins", "cells"))
-    triton_rows.entries_kernel[(batch.programs(1024 // chunk, across), across)](
-        batch.values,
-        batch.targets,
-        *rows["out"][:2],
-        before,
-        rows["far"],
-        *pointers,
-        *batch.address,
-        batch.scale,
-        n_bins,
-        n_edges,
-        FLAT=batch.flags["FLAT"],
-        SCALE=scale,
-        BINS=n_bins > 0,
-        CELLS=n_edges > 0,
-        STEPS=max(n_bins, n_edges).bit_length(),
-        BLOCK_N=1024 // chunk,
-        BLOCK_C=chunk,
-        W=tl.float64 if batch.double else tl.float32,
-    )
+def _add(
+    batch: DeviceBatch,
+    states: Mapping[str, Any],
+    to: Adding,
+    before: Tensor,
+    first: bool,
+    class_bins: Sequence[Tensor],
+) -> Tensor | None:
+    plan, (x, targets), table = to.plan(batch), batch[:2], to.table
+    device, n = x.device, batch.address[0]
+    keys = batch.empty(n, double=torch.int64, single=torch.int32) if to.keys else before
+    out = before if plan.entries is None else batch.empty(2, n)
+    sums = torch.empty((plan.rows.grid[0], 4), dtype=torch.float64, device=device) if "total" in to.states else before
+    work, none, uppers = _workspace("rows", plan.n_counted, device), before, before if to.uppers is None else to.uppers
+    edges = scales = cells = far = none
+    if table is not None:
+        edges, scales, cells = table.edges, table.scales, _workspace("cells", plan.n_cells, device)
+    if to.logits is None and first:  # does the batch hold a value far outside [0, 1]?
+        far = torch.zeros(1, dtype=torch.int64, device=device)
+        plan.far(x, targets, before, far, *[none] * 9)
+    plan.rows(x, targets, before, far, uppers, edges, scales, work, sums, cells, out, none, keys)
+    if plan.entries is not None:
+        integers = none
+        if to.class_uppers is not None:
+            uppers, integers = to.class_uppers, _workspace("classes", plan.n_classwise, device)
+        plan.entries(x, targets, out[0], out[1], before, far, uppers, edges, scales, integers, cells)
+        if plan.moved is not None:
+            plan.moved(integers, *class_bins)
+    if plan.cells is not None:
+        plan.cells(cells, scales, work, states["cell_counts"], states["cell_sums"])
+    added = [states[name] if name in to.states else none for name in _STATES]
+    plan.states(before, far, work, sums, *added, states["faults"], states["seen"])
+    return keys if to.keys else None

@@ -17,122 +17,96 @@ import triton.language as tl
 #: could be probabilities, right rows, infinite losses.
 N_COUNTED: Final = 8
 
-#: The evaluated event: that the row's top label is right; class 1; that the class predicted from one score is right,
-#: where 0.5 predicts class 0 or class 1.
-TOP, POSITIVE, FOLDED_0, FOLDED_1 = range(4)
-
-#: What values are: probabilities, logits, or what the state `seen` says.
-_PROBABILITIES = tl.constexpr(0)
-_LOGITS = tl.constexpr(1)
-_DECIDED = tl.constexpr(2)
-_TOP = tl.constexpr(TOP)
-_POSITIVE = tl.constexpr(POSITIVE)
-_FOLDED_0 = tl.constexpr(FOLDED_0)
-_COUNTED = tl.constexpr(N_COUNTED)
-_LOW_BITS = tl.constexpr(28)
-_LOW = tl.constexpr((1 << 28) - 1)
-_IGNORED = tl.constexpr(255)
+# Numbers are written out below: of a global one, Triton asks at each launch if it is still the same.
 
 
 # ---------------------------------------------------------------- one row
 
 
 @triton.jit
-def _rescaled(x, m, top, new, best, rest, second, BLOCK_C: tl.constexpr):
-    """Return the sums of exp(x - top) and of its square, of all classes so far but the largest."""
-    e = tl.where(x > float("-inf"), tl.exp(x - top[:, None]), 0.0)
-    e = tl.where(new[:, None] & (tl.arange(0, BLOCK_C)[None, :] == best[:, None]), 0.0, e)
-    shift = tl.where(new, tl.exp((m - top).to(tl.float64)), 1.0)
-    rest = tl.where(new, (rest + 1.0) * shift, rest) + tl.sum(e, 1)
-    second = tl.where(new, (second + 1.0) * shift * shift, second) + tl.sum(e * e, 1)
-    return rest, second
+def _nothing(places, SUM: tl.constexpr, W: tl.constexpr):
+    """Return what `_with` adds a value to, for each place: the largest value, its class, four sums, the least value."""
+    lowest = tl.full(places.shape, float("-inf"), W)
+    zero = tl.zeros(places.shape, SUM)
+    return lowest, tl.zeros(places.shape, tl.int32), zero, zero, zero, zero, -lowest
 
 
 @triton.jit
-def _nothing(BLOCK_N: tl.constexpr, W: tl.constexpr):
-    """Return the largest value, its class and the sums of rows before any class is read."""
-    lowest = tl.full((BLOCK_N,), float("-inf"), W)
-    zero = tl.zeros((BLOCK_N,), tl.float64)
-    none = tl.zeros((BLOCK_N,), tl.int32)
-    return lowest, none, zero, zero, zero, zero, -lowest, none
+def _with(
+    x, c, inside, m, best, rest, second, total, squares, low, as_logits, PROBS: tl.constexpr, LOGITS: tl.constexpr
+):
+    """Add the value of class c: to the largest value and its class, and to sums.
+
+    ``rest`` and ``second`` are the sums of exp(x - m) and of its square, without the largest value's own term, 1, so
+    that they keep their digits. They are NaN if a value is NaN; so is ``squares``, the sum of squared probabilities.
+    """
+    new = x > m
+    if LOGITS:
+        if as_logits:
+            e = tl.where(x == float("-inf"), 0.0, tl.exp(-tl.abs(x - m))).to(rest.dtype)
+            rest = tl.where(new, (rest + 1.0) * e, rest + e)
+            second = tl.where(new, (second + 1.0) * (e * e), second + e * e)
+    if PROBS:
+        low = tl.where(inside, tl.minimum(low, x), low)
+        total += tl.where(inside, x, 0.0)
+        p = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
+        p = tl.minimum(p, 1.0, propagate_nan=tl.PropagateNan.ALL).to(squares.dtype)
+        squares += p * p
+    return tl.where(new, x, m), tl.where(new, c, best), rest, second, total, squares, low
+
+
+@triton.jit
+def _summed(lanes):
+    """Return the sums over the lanes of each row."""
+    return tl.sum(lanes, 1).to(tl.float64)
 
 
 @triton.jit
 def _wide(
-    x_ptr,
-    live,
-    n_classes,
-    class_step,
-    as_logits,
-    SCALE: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_C: tl.constexpr,
-    W: tl.constexpr,
-):
-    """Read rows of many classes in chunks: the largest value, its class, and sums.
+    x_ptr, live, n_classes, class_step, as_logits,
+    PROBS: tl.constexpr, LOGITS: tl.constexpr, BLOCK_C: tl.constexpr, W: tl.constexpr,
+):  # fmt: skip
+    """Read rows of many classes in chunks, and return what `_narrow` returns.
 
-    ``x_ptr`` are the places of the rows' first values. The largest value's own term is left out of the sums of
-    exponentials, so that these keep their digits.
+    ``x_ptr`` are the places of the rows' first values. Each of BLOCK_C lanes reads one value of a chunk; what the lanes
+    hold is joined at the end.
     """
-    m, best, rest, second, total, squares, low, bad = _nothing(BLOCK_N, W)
+    m, best, rest, second, total, squares, low = _nothing(live[:, None] & (tl.arange(0, BLOCK_C) >= 0)[None, :], W, W)
     for start in range(0, n_classes, BLOCK_C):
         classes = start + tl.arange(0, BLOCK_C)
         inside = live[:, None] & (classes < n_classes)[None, :]
         steps = classes.to(tl.int64) * class_step
         x = tl.load(x_ptr[:, None] + steps[None, :], mask=inside, other=float("-inf")).to(W)
-        bad = tl.maximum(bad, tl.max((inside & ((x != x) | (x == float("inf")))).to(tl.int32), 1))
-        largest, place = tl.max(x, 1, return_indices=True)
-        new = largest > m
-        top = tl.where(new, largest, m)
-        if SCALE == _LOGITS:
-            rest, second = _rescaled(x, m, top, new, place, rest, second, BLOCK_C)
-        elif SCALE != _PROBABILITIES:
-            if as_logits:
-                rest, second = _rescaled(x, m, top, new, place, rest, second, BLOCK_C)
-        if SCALE != _LOGITS:
-            low = tl.minimum(low, tl.min(tl.where(inside, x, float("inf")), 1))
-            total += tl.sum(tl.where(inside, x, 0.0), 1)
-            p = tl.where(inside, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0)
-            squares += tl.sum(p * p, 1)
-        best = tl.where(new, start + place, best)
-        m = top
-    return m, best, rest, second, total, squares, low, bad
+        m, best, rest, second, total, squares, low = _with(
+            x, classes[None, :], inside, m, best, rest, second, total, squares, low, as_logits, PROBS, LOGITS
+        )
+    top = tl.max(m, 1)
+    place = tl.min(tl.where(m == top[:, None], best, n_classes), 1)
+    if LOGITS:
+        own = (m == top[:, None]) & (best == place[:, None])
+        shift = tl.where(m > float("-inf"), tl.exp(m - top[:, None]), 0.0)
+        rest = tl.where(own, rest, (rest + 1.0) * shift)
+        second = tl.where(own, second, (second + 1.0) * shift * shift)
+    return top, place, _summed(rest), _summed(second), _summed(total), _summed(squares), tl.min(low, 1)
 
 
 @triton.jit
 def _narrow(
-    x_ptr,
-    live,
-    n_classes,
-    class_step,
-    SCALE: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    UNROLL: tl.constexpr,
-    W: tl.constexpr,
-):
-    """Read rows of few classes as `_wide` does, a thread a row: no sum goes across threads."""
-    m, best, rest, second, total, squares, low, bad = _nothing(BLOCK_N, W)
+    x_ptr, live, n_classes, class_step, as_logits,
+    PROBS: tl.constexpr, LOGITS: tl.constexpr, UNROLL: tl.constexpr, W: tl.constexpr,
+):  # fmt: skip
+    """Read rows of few classes, a thread a row, and return the largest value, its class, four sums, the least value."""
+    m, best, rest, second, total, squares, low = _nothing(live, tl.float64, W)
     step = tl.zeros((), tl.int64) + class_step
     for start in range(0, n_classes, UNROLL):
         for k in tl.static_range(UNROLL):
             c = start + k
             inside = live & (c < n_classes)
             x = tl.load(x_ptr + c * step, mask=inside, other=float("-inf")).to(W)
-            bad = tl.where((x != x) | (x == float("inf")), 1, bad)
-            new = x > m
-            if SCALE != _PROBABILITIES:
-                far = (x == float("-inf")) | (m == float("-inf"))
-                e = tl.where(far, 0.0, tl.exp(-tl.abs(x - m))).to(tl.float64)
-                rest = tl.where(new, (rest + 1.0) * e, rest + e)
-                second = tl.where(new, (second + 1.0) * e * e, second + e * e)
-            if SCALE != _LOGITS:
-                low = tl.where(inside, tl.minimum(low, x), low)
-                total += tl.where(inside, x, 0.0)
-                p = tl.where(inside, tl.minimum(tl.maximum(x, 0.0), 1.0), 0.0).to(tl.float64)
-                squares += p * p
-            best = tl.where(new, c, best)
-            m = tl.where(new, x, m)
-    return m, best, rest, second, total, squares, low, bad
+            m, best, rest, second, total, squares, low = _with(
+                x, c, inside, m, best, rest, second, total, squares, low, as_logits, PROBS, LOGITS
+            )
+    return m, best, rest, second, total, squares, low
 
 
 @triton.jit
@@ -142,15 +116,14 @@ def _log1p(x):
 
 
 @triton.jit
-def _is_logit(SCALE: tl.constexpr, seen_ptr, far_ptr):
-    """Return whether values are logits: as earlier batches were, or the first if a value is far from [0, 1]."""
-    if SCALE == _LOGITS:
+def _is_logit(PROBS: tl.constexpr, LOGITS: tl.constexpr, seen_ptr, far_ptr):
+    """Return whether values are logits, if they can be both: as in earlier batches, or if one is far from [0, 1]."""
+    flag = 0
+    if LOGITS:
         flag = 1
-    elif SCALE == _PROBABILITIES:
-        flag = 0
-    else:
-        earlier = tl.load(seen_ptr) + tl.load(seen_ptr + 1)
-        flag = tl.where(earlier > 0, tl.load(seen_ptr + 1) > 0, tl.load(far_ptr) > 0).to(tl.int32)
+        if PROBS:
+            earlier = tl.load(seen_ptr) + tl.load(seen_ptr + 1)
+            flag = tl.where(earlier > 0, tl.load(seen_ptr + 1) > 0, tl.load(far_ptr) > 0).to(tl.int32)
     return flag
 
 
@@ -215,8 +188,8 @@ def _add_to_cells(
     yes = outcome.to(tl.int64)
     tl.atomic_add(cells_ptr + slot, 1 + (yes << 32), mask=ok, sem="relaxed")
     tl.atomic_add(cells_ptr + (1 + yes) * slots + slot, units, mask=ok, sem="relaxed")
-    tl.atomic_add(cells_ptr + 3 * slots + slot, square & _LOW, mask=ok, sem="relaxed")
-    tl.atomic_add(cells_ptr + 4 * slots + slot, square >> _LOW_BITS, mask=ok, sem="relaxed")
+    tl.atomic_add(cells_ptr + 3 * slots + slot, square & ((1 << 28) - 1), mask=ok, sem="relaxed")
+    tl.atomic_add(cells_ptr + 4 * slots + slot, square >> 28, mask=ok, sem="relaxed")
 
 
 @triton.jit
@@ -234,9 +207,9 @@ def rows_kernel(
     out_ptr, correct_ptr, keys_ptr, n, n_classes, depth, sheet_step, class_step, depth_step, ignored, tolerance, slack,
     scale, n_bins, n_edges,
     WIDE: tl.constexpr, SINGLE: tl.constexpr, FLAT: tl.constexpr, FLOATS: tl.constexpr, IGNORES: tl.constexpr,
-    SCALE: tl.constexpr, EVENT: tl.constexpr, FAR: tl.constexpr, BINS: tl.constexpr, CELLS: tl.constexpr,
-    COPIES: tl.constexpr, KEYS: tl.constexpr, TOTALS: tl.constexpr, COLUMNS: tl.constexpr, STEPS: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, W: tl.constexpr, KEY: tl.constexpr,
+    PROBS: tl.constexpr, LOGITS: tl.constexpr, EVENT: tl.constexpr, FAR: tl.constexpr, BINS: tl.constexpr,
+    CELLS: tl.constexpr, COPIES: tl.constexpr, KEYS: tl.constexpr, TOTALS: tl.constexpr, COLUMNS: tl.constexpr,
+    STEPS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, DOUBLE: tl.constexpr,
 ):  # fmt: skip
     """Read rows, and add their evaluated event to bins, cells, keys and sums of scores.
 
@@ -244,7 +217,9 @@ def rows_kernel(
     ``out_ptr`` takes the columns top and largest value; with ``COLUMNS`` 2 also p_target, log_p_target and squares, and
     ``correct_ptr`` whether the row is right. With ``FAR``, a flag is set if a value is out of [0, 1], and no more.
     """
-    as_logits = _is_logit(SCALE, seen_ptr, far_ptr)
+    W: tl.constexpr = tl.float64 if DOUBLE else tl.float32
+    KEY: tl.constexpr = tl.int64 if DOUBLE else tl.int32
+    as_logits = _is_logit(PROBS, LOGITS, seen_ptr, far_ptr)
     cells_ptr += (tl.program_id(0) % COPIES) * 5 * (n_edges + 1)
     bins = tl.arange(0, BINS)
     pairs = tl.zeros((BINS,), tl.int64)
@@ -271,7 +246,7 @@ def rows_kernel(
             outside = (x < -slack) | (x.to(tl.float64) - 1.0 > slack)
             off = live & False
             p = x
-            if SCALE != _PROBABILITIES:
+            if LOGITS:
                 if as_logits:
                     e = tl.exp(-tl.abs(x).to(tl.float64))
                     p = (tl.where(x >= 0, 1.0, e) / (1.0 + e)).to(W)
@@ -279,7 +254,7 @@ def rows_kernel(
             top = tl.maximum(within, 1.0 - within)
             p_target = tl.where(y == 1, within, 1.0 - within)
             log_p = tl.log(p_target.to(tl.float64))
-            if SCALE != _PROBABILITIES:
+            if LOGITS:
                 if as_logits:
                     margin = tl.where(y == 1, x, -x).to(tl.float64)
                     log_p = tl.minimum(margin, 0.0) - _log1p(tl.exp(-tl.abs(margin)))
@@ -290,23 +265,23 @@ def rows_kernel(
             m = x
         else:
             if WIDE:
-                m, best, rest, second, total, squares, low, bad = _wide(
-                    start, live, n_classes, class_step, as_logits, SCALE, BLOCK_N, BLOCK_C, W
+                m, best, rest, second, total, squares, low = _wide(
+                    start, live, n_classes, class_step, as_logits, PROBS, LOGITS, BLOCK_C, W
                 )
             else:
-                m, best, rest, second, total, squares, low, bad = _narrow(
-                    start, live, n_classes, class_step, SCALE, BLOCK_N, BLOCK_C, W
+                m, best, rest, second, total, squares, low = _narrow(
+                    start, live, n_classes, class_step, as_logits, PROBS, LOGITS, BLOCK_C, W
                 )
             x = tl.load(start + y * class_step, mask=live, other=0.0).to(W)
-            infinite = (bad > 0) | (low == float("-inf"))
-            no_logits = (bad > 0) | (m == float("-inf"))
+            infinite = (squares != squares) | (m == float("inf")) | (low == float("-inf"))
+            no_logits = (rest != rest) | (tl.abs(m) == float("inf"))
             outside = (low < -slack) | (m.to(tl.float64) - 1.0 > slack)
             off = ~(tl.abs(total - 1.0) <= tolerance)
             within = tl.minimum(tl.maximum(x, 0.0), 1.0)
             top = tl.minimum(tl.maximum(m, 0.0), 1.0)
             p_target = within
             log_p = tl.log(within.to(tl.float64))
-            if SCALE != _PROBABILITIES:
+            if LOGITS:
                 if as_logits:
                     sums = 1.0 + rest
                     given = x.to(tl.float64) - m.to(tl.float64)
@@ -321,7 +296,7 @@ def rows_kernel(
                 tl.store(far_ptr, 1)
         kind = tl.where(infinite, 1, tl.where(outside, 2, tl.where(off, 3, 0)))
         fault = kind
-        if SCALE != _PROBABILITIES:
+        if LOGITS:
             if as_logits:
                 fault = no_logits.to(tl.int32)
         fault = tl.where((fault == 0) & ~aimed, 4, fault)
@@ -332,21 +307,21 @@ def rows_kernel(
                 for k in tl.static_range(4):
                     tl.atomic_add(work_ptr + k, tl.sum((fault == k + 1).to(tl.int64)))
         n_evaluated += evaluated.to(tl.int64)
-        if SCALE != _PROBABILITIES and SCALE != _LOGITS and not SINGLE:
+        if PROBS and LOGITS and not SINGLE:
             n_normal += (good & (kind == 0) & (as_logits != 0)).to(tl.int64)
         void = tl.where(evaluated, float("nan"), 0.0).to(W)
         score = top
         outcome = correct
-        if EVENT == _POSITIVE:
+        if EVENT == "positive":
             score = within
             if not SINGLE:  # of two classes the second
                 one = tl.load(start + class_step, mask=live, other=0.0).to(W)
                 score = tl.minimum(tl.maximum(one, 0.0), 1.0)
-                if SCALE != _PROBABILITIES:
+                if LOGITS:
                     if as_logits:
                         score = (tl.exp(one.to(tl.float64) - m.to(tl.float64)) / (1.0 + rest)).to(W)
             outcome = y == 1
-        if EVENT == _FOLDED_0:
+        if EVENT == "folded":  # 0.5 predicts class 0
             outcome = (within > 0.5) == (y == 1)
         score = tl.where(good, score, void)
         outcome = good & outcome
@@ -357,7 +332,7 @@ def rows_kernel(
             tl.store(out_ptr + 2 * n + rows, tl.where(good, p_target, void), mask=live)
             tl.store(out_ptr + 3 * n + rows, tl.where(good, log_p.to(W), void), mask=live)
             tl.store(out_ptr + 4 * n + rows, tl.where(good, squares.to(W), void), mask=live)
-            tl.store(correct_ptr + rows, tl.where(good, correct.to(tl.int32), _IGNORED).to(tl.uint8), mask=live)
+            tl.store(correct_ptr + rows, tl.where(good, correct.to(tl.int32), 255).to(tl.uint8), mask=live)
         if KEYS:  # as `tensors.pack` packs scores with outcomes
             key = (score.to(KEY, bitcast=True) << 1) | outcome.to(KEY)
             tl.store(keys_ptr + rows, tl.where(evaluated, key, -1), mask=live)
@@ -384,8 +359,8 @@ def rows_kernel(
         tl.atomic_add(work_ptr + 5, tl.sum(n_normal))
     if BINS > 1:
         keep = (bins < n_bins) & (pairs > 0)
-        tl.atomic_add(work_ptr + _COUNTED + bins, pairs, mask=keep)
-        tl.atomic_add(work_ptr + _COUNTED + n_bins + bins, scores, mask=keep)
+        tl.atomic_add(work_ptr + 8 + bins, pairs, mask=keep)
+        tl.atomic_add(work_ptr + 8 + n_bins + bins, scores, mask=keep)
     if TOTALS:
         tl.atomic_add(work_ptr + 6, tl.sum(n_right))
         tl.atomic_add(work_ptr + 7, tl.sum(n_infinite))
@@ -400,14 +375,14 @@ def rows_kernel(
 def states_kernel(
     before_ptr, far_ptr, work_ptr, parts_ptr, counts_ptr, positives_ptr, sums_ptr, total_ptr, infinite_ptr, right_ptr,
     brier_ptr, nll_ptr, brier_squares_ptr, nll_squares_ptr, faults_ptr, seen_ptr, n_programs, unit, n_bins, width,
-    SCALE: tl.constexpr, BINS: tl.constexpr, TOTALS: tl.constexpr, SQUARES: tl.constexpr, CHECKED: tl.constexpr,
-    PROGRAMS: tl.constexpr, PRECISION: tl.constexpr,
+    PROBS: tl.constexpr, LOGITS: tl.constexpr, BINS: tl.constexpr, TOTALS: tl.constexpr, SQUARES: tl.constexpr,
+    CHECKED: tl.constexpr, PROGRAMS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Move what the programs of `rows_kernel` counted into the states of a metric, and set their integers to 0.
 
     ``before_ptr`` is the state `seen` as earlier batches left it; ``width`` the number of columns.
     """
-    as_logits = _is_logit(SCALE, before_ptr, far_ptr)
+    as_logits = _is_logit(PROBS, LOGITS, before_ptr, far_ptr)
     earlier = tl.load(before_ptr) + tl.load(before_ptr + 1)
     evaluated = tl.load(work_ptr + 4)
     normal = tl.load(work_ptr + 5)
@@ -427,14 +402,14 @@ def states_kernel(
     tl.store(seen_ptr + 2, tl.maximum(tl.load(seen_ptr + 2), PRECISION))
     tl.store(seen_ptr + 3, tl.maximum(tl.load(seen_ptr + 3), width))
     if BINS > 1:
-        pairs = tl.load(work_ptr + _COUNTED + bins, mask=here, other=0)
-        scores = tl.load(work_ptr + _COUNTED + n_bins + bins, mask=here, other=0)
+        pairs = tl.load(work_ptr + 8 + bins, mask=here, other=0)
+        scores = tl.load(work_ptr + 8 + n_bins + bins, mask=here, other=0)
         positives = pairs >> 32
         _plus(counts_ptr + bins, pairs - (positives << 32), here)
         _plus(positives_ptr + bins, positives, here)
         _plus(sums_ptr + bins, scores.to(tl.float64) * unit, here)
-        tl.store(work_ptr + _COUNTED + bins, pairs * 0, mask=here)
-        tl.store(work_ptr + _COUNTED + n_bins + bins, pairs * 0, mask=here)
+        tl.store(work_ptr + 8 + bins, pairs * 0, mask=here)
+        tl.store(work_ptr + 8 + n_bins + bins, pairs * 0, mask=here)
     if TOTALS:
         programs = tl.arange(0, PROGRAMS)
         inside = programs < n_programs
@@ -455,15 +430,16 @@ def states_kernel(
 def entries_kernel(
     x_ptr, t_ptr, top_ptr, largest_ptr, seen_ptr, far_ptr, uppers_ptr, edges_ptr, scales_ptr, bins_ptr, cells_ptr,
     n, n_classes, depth, sheet_step, class_step, depth_step, scale, n_bins, n_edges,
-    FLAT: tl.constexpr, SCALE: tl.constexpr, BINS: tl.constexpr, CELLS: tl.constexpr, STEPS: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, W: tl.constexpr,
+    FLAT: tl.constexpr, PROBS: tl.constexpr, LOGITS: tl.constexpr, BINS: tl.constexpr, CELLS: tl.constexpr,
+    STEPS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, DOUBLE: tl.constexpr,
 ):  # fmt: skip
     """Add each class of good rows to its bins or cells; ``top_ptr`` and ``largest_ptr`` are columns of `rows_kernel`.
 
     Of most rows nearly all classes are in the first bin, which is added in registers.
     """
     SIZE: tl.constexpr = BLOCK_N * BLOCK_C
-    as_logits = _is_logit(SCALE, seen_ptr, far_ptr)
+    W: tl.constexpr = tl.float64 if DOUBLE else tl.float32
+    as_logits = _is_logit(PROBS, LOGITS, seen_ptr, far_ptr)
     classes = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     known = classes < n_classes
     steps = classes.to(tl.int64) * class_step
@@ -479,7 +455,7 @@ def entries_kernel(
         ok = good[:, None] & known[None, :]
         x = tl.load(start[:, None] + steps[None, :], mask=ok, other=0.0).to(W)
         p = tl.minimum(tl.maximum(x, 0.0), 1.0)
-        if SCALE != _PROBABILITIES:
+        if LOGITS:
             if as_logits:
                 largest = tl.load(largest_ptr + rows, mask=good, other=0.0)
                 p = tl.exp(x - largest[:, None]) * top[:, None]
@@ -490,11 +466,13 @@ def entries_kernel(
             low = p <= tl.load(uppers_ptr)
             pairs += tl.sum(tl.where(low, pair, 0), 0)
             scores += tl.sum(tl.where(low, units, 0), 0)
-            place = _below(tl.reshape(p, (SIZE,)), uppers_ptr, n_bins, SIZE, STEPS)
-            place = tl.reshape(tl.minimum(place, n_bins - 1), (BLOCK_N, BLOCK_C))
-            at = bins_ptr + place.to(tl.int64) * n_classes + classes[None, :]
-            tl.atomic_add(at, pair, mask=ok & ~low, sem="relaxed")
-            tl.atomic_add(at + n_bins * n_classes, units, mask=ok & ~low, sem="relaxed")
+            high = ok & ~low
+            if tl.max(tl.reshape(high, (SIZE,)).to(tl.int32), 0) > 0:
+                place = _below(tl.reshape(p, (SIZE,)), uppers_ptr, n_bins, SIZE, STEPS)
+                place = tl.reshape(tl.minimum(place, n_bins - 1), (BLOCK_N, BLOCK_C))
+                at = bins_ptr + place.to(tl.int64) * n_classes + classes[None, :]
+                tl.atomic_add(at, pair, mask=high, sem="relaxed")
+                tl.atomic_add(at + n_bins * n_classes, units, mask=high, sem="relaxed")
         if CELLS:
             column = classes[None, :].to(tl.int64) + tl.zeros((BLOCK_N, 1), tl.int64)
             at = cells_ptr + tl.reshape(column, (SIZE,)) * (5 * (n_edges + 1))
@@ -535,7 +513,7 @@ def _slot(cells_ptr, scales_ptr, at, inside, slots, COPIES: tl.constexpr):
         for k in tl.static_range(5):
             tl.store(here + k * slots, pairs * 0, mask=inside)
     unit = 1.0 / tl.load(scales_ptr + at, mask=inside, other=1.0).to(tl.float64)
-    squares = (high.to(tl.float64) * (_LOW + 1) + low.to(tl.float64)) * unit * unit
+    squares = (high.to(tl.float64) * (1 << 28) + low.to(tl.float64)) * unit * unit
     present = pairs >> 32
     return pairs - (present << 32) - present, present, no.to(tl.float64) * unit, yes.to(tl.float64) * unit, squares
 

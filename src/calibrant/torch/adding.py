@@ -359,47 +359,66 @@ def in_place(
 ) -> Increments | None:
     """Read a batch once and add it to the states; return what their lists take. None without a kernel for it."""
     kernels = tensors.kernels_on(preds.device)
-    event = None if kernels is None else _event_of(kernels, preds, layout, notion, kept)
-    if kernels is None or event is None:
+    if kernels is None:
         return None
-    by_class = notion == "classwise"
-    batch = kernels.DeviceBatch.of(preds, target, read_as.ignore_index)
-    names = ["faults", "seen", *_sums_of(kept)]
-    options: dict[str, Any] = {"keys": kept.table == "rows"}
-    precision, device = preds.dtype, preds.device
+    to = _adding(
+        kernels, preds.dtype, preds.device, layout, notion, kept, read_as.logits, read_as.tolerance, read_as.checked
+    )
+    if to is None:
+        return None
     lists: Increments = {}
+    class_bins: tuple[Tensor, ...] = ()
+    if to.class_uppers is not None and kept.bins is not None:
+        class_bins = (states["counts"], states["positives"], states["score_sums"])
+    elif to.class_uppers is not None:
+        size = len(to.class_uppers) * preds.shape[1]
+        if not states["class_counts"]:
+            lists["class_counts"] = torch.zeros(2 * size, dtype=torch.int64, device=preds.device)
+            lists["class_scores"] = torch.zeros(size, dtype=torch.float64, device=preds.device)
+        counts, scores = lists.values() if lists else (states["class_counts"][0], states["class_scores"][0])
+        class_bins = (counts[:size], counts[size:], scores)
+    batch = kernels.DeviceBatch.of(preds, target, read_as.ignore_index)
+    keys = kernels.add(batch, states, to, read_as.seen, first=read_as.first, class_bins=class_bins)
+    return lists if keys is None else {**lists, "doubles" if keys.dtype == torch.int64 else "singles": keys}
+
+
+@lru_cache(256)
+def _adding(
+    kernels: Any,
+    dtype: torch.dtype,
+    device: torch.device,
+    layout: Layout,
+    notion: Notion,
+    kept: Kept,
+    logits: bool | None,
+    tolerance: float,
+    checked: bool,
+) -> Any:
+    """Return what batches of a kind are added to; None if the kernels do not have the event, or not these states."""
+    event = _event_of(kernels, dtype, layout, notion, kept)
+    if event is None:
+        return None
+    by_class, names = notion == "classwise", _sums_of(kept)
+    options: dict[str, Any] = {}
     if kept.bins is not None:
-        largest = _uppers_on(*kept.bins, precision, device)
-        bins = ("counts", "positives", "score_sums")
-        if by_class:
-            options["class_bins"] = (largest, *(states[name] for name in bins))
-        else:
-            options["uppers"], names = largest, [*names, *bins]
+        options["class_uppers" if by_class else "uppers"] = _uppers_on(*kept.bins, dtype, device)
+        names += () if by_class else ("counts", "positives", "score_sums")
     if kept.table == "sketch":
         options |= {"table": _slots_on(torch.float32, device), "class_cells": by_class}
-        names += ["cell_counts", "cell_sums"]
     if kept.class_bins is not None and layout == "multiclass":
-        size = kept.class_bins * preds.shape[1]
-        if not states["class_counts"]:
-            lists["class_counts"] = torch.zeros(2 * size, dtype=torch.int64, device=device)
-            lists["class_scores"] = torch.zeros(size, dtype=torch.float64, device=device)
-        counts, scores = lists.values() if lists else (states["class_counts"][0], states["class_scores"][0])
-        largest = _uppers_on(kept.class_bins, "right", precision, device)
-        options["class_bins"] = (largest, counts[:size], counts[size:], scores)
-    adding = kernels.Adding(
+        options["class_uppers"] = _uppers_on(kept.class_bins, "right", dtype, device)
+    return kernels.Adding(
         event=event,
-        logits=read_as.logits,
-        before=read_as.seen,
-        first=read_as.first,
+        logits=logits,
         far=tensors.SLACK,
-        precision=tensors.precision_of(precision),
-        tolerance=read_as.tolerance,
-        slack=tensors.slack_of(precision),
-        checked=read_as.checked,
+        precision=tensors.precision_of(dtype),
+        tolerance=tolerance,
+        slack=tensors.slack_of(dtype),
+        checked=checked,
+        states=names,
+        keys=kept.table == "rows",
         **options,
     )
-    keys = kernels.add(batch, {name: states[name] for name in names}, adding)
-    return lists if keys is None else {**lists, "doubles" if keys.dtype == torch.int64 else "singles": keys}
 
 
 def _sums_of(kept: Kept) -> tuple[str, ...]:
@@ -411,17 +430,17 @@ def _sums_of(kept: Kept) -> tuple[str, ...]:
     return ()
 
 
-def _event_of(kernels: Any, preds: Tensor, layout: Layout, notion: Notion, kept: Kept) -> int | None:
-    """Return the number of the evaluated event; None if the kernels do not have it, or not these states."""
+def _event_of(kernels: Any, dtype: torch.dtype, layout: Layout, notion: Notion, kept: Kept) -> str | None:
+    """Return the evaluated event by its name in the kernels; None if they do not have it, or not these states."""
     by_class = notion == "classwise"
     if layout == "multilabel" or kept.scores == "event" or kept.each is not None:
         return None
-    if (kept.table == "rows" and by_class) or (kept.table == "sketch" and preds.dtype == torch.float64):
+    if (kept.table == "rows" and by_class) or (kept.table == "sketch" and dtype == torch.float64):
         return None
     if kept.bins is not None and not by_class and kept.bins[0] > kernels.MOST_BINS:
         return None
     if layout == "multiclass":
-        return int(kernels.POSITIVE if notion == "positive" else kernels.TOP)
+        return "positive" if notion == "positive" else "top"
     if notion != "top-label":
-        return int(kernels.POSITIVE)
-    return int(kernels.FOLDED_0 if kept.bins is None and kept.half == 0 else kernels.FOLDED_1)
+        return "positive"
+    return "folded" if kept.bins is None and kept.half == 0 else "top"
