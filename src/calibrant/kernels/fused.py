@@ -300,7 +300,7 @@ class Adding:
         return plan
 
     def _plan(self, batch: DeviceBatch) -> _Plan:
-        n, n_classes, unit = *batch.address[:2], 1 / batch.scale
+        (n, n_classes), unit = batch.address[:2], 1 / batch.scale
         scale = {"probs": self.logits is not True, "logits": self.logits is not False}
         n_bins, n_class_bins = (0 if x is None else len(x) for x in (self.uppers, self.class_uppers))
         n_edges = 0 if self.table is None else len(self.table.edges)
