@@ -37,7 +37,7 @@ SECTIONS: Final = {
     for title, names in {
         "Common options": "",
         "Columns": "targets_file weight weights_are by_values baseline paired own_outcomes percent decimal_comma odds "
-        "events trials encoding sheet labels class_names",
+        "events trials encoding sheet header_line labels class_names",
         "Evaluation": "notion classwise ordered marginal n_bins measures ignore_index timezone level n_resamples rng "
         "bands tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error "
         "cost_of_referral",

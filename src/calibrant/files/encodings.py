@@ -27,13 +27,21 @@ def is_encoding(name: str) -> bool:
     return True
 
 
-def recode(path: str, source: str, copy: str, encoding: str) -> None:
-    """Copy a text to a file in UTF-8; ``path`` is its name in errors.
+def recode(path: str, source: str, copy: str, encoding: str | None, skipped: int) -> None:
+    """Copy a text to a file in UTF-8 without its first lines; ``path`` is its name in errors.
 
-    It raises `FileError` for bytes that are not text in this encoding.
+    Without an encoding, bytes that are not UTF-8 stay what they are. It raises `FileError` for bytes that are not text
+    in the encoding, and for a text without further lines.
     """
-    with _opened(source, encoding) as text, open(copy, "x", encoding="utf-8", newline="") as target:
+    errors = "surrogateescape" if encoding is None else "strict"
+    with (
+        _opened(source, encoding or "utf-8-sig", errors) as text,
+        open(copy, "x", encoding="utf-8", errors=errors, newline="") as target,
+    ):
         try:
+            for _ in range(skipped):
+                if not text.readline():
+                    raise too_short(path, skipped + 1)
             shutil.copyfileobj(text, target, _STEP)
         except UnicodeError as error:
             problem = f"is not text in the encoding {encoding} ({error})"
@@ -63,10 +71,15 @@ def not_utf8(path: str, source: str) -> FileError:
     return FileError(path, problem, remedy, ("--encoding", WINDOWS))
 
 
-def _opened(source: str, encoding: str | None = None) -> Any:
+def too_short(path: str, line: int | None) -> FileError:
+    """Return the error of a text, or a sheet, that ends before the line with the names of its columns."""
+    return FileError(path, f"has no line {line}", "with --header-line, name the line with the names of the columns")
+
+
+def _opened(source: str, encoding: str | None = None, errors: str = "strict") -> Any:
     """Open a file, compressed or not, as text in an encoding, or as bytes."""
     opened = gzip.open if source.lower().endswith(".gz") else open
-    return opened(source, "rb") if encoding is None else opened(source, "rt", encoding=encoding, newline="")
+    return opened(source, "rb") if encoding is None else opened(source, "rt", encoding=encoding, errors=errors, newline="")
 
 
 def _wrong_line(source: str) -> tuple[int, bytes]:

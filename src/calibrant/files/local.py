@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing, meant, quoted
 from calibrant.errors.exceptions import package_command
-from calibrant.files.encodings import not_utf8, recode
+from calibrant.files.encodings import not_utf8, recode, too_short
 from calibrant.files.sheet_reader import SECONDS, SHEETS
 from calibrant.inputs.memory import max_memory
 from calibrant.runtime.process import sweep, undone
@@ -51,7 +51,8 @@ _FIRST_STEP: Final = 1 << 15  # from the network, where a large piece may take l
 _LARGEST_STEP: Final = 1 << 23
 
 _WORKBOOK: Final = ".xlsx"
-_TEXTS: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+_JSON: Final = (".json", ".jsonl", ".ndjson")
+_TEXTS: Final = (".csv", ".tsv", *_JSON)
 #: The program that reads workbooks.
 _READER: Final = os.path.join(os.path.dirname(__file__), "sheet_reader.py")
 
@@ -66,7 +67,7 @@ _BINARY: Final = {
 
 _copies: dict[str, str] = {}  # names, and where their copies are; removed at the end of the process
 _spooled: list[Any] = []  # the standard input that was copied
-_Version = tuple[int, int, str | None]  # the time and the size of a file, and the sheet or the encoding
+_Version = tuple[int, int, str | None]  # the time and the size of a file, and how it is converted
 #: Files that are converted, and what was wrong with them.
 _converted: dict[str, tuple[_Version | None, CalibrantError | None]] = {}
 _sheets: dict[str, str] = {}  # the sheet of each workbook that was copied
@@ -74,10 +75,11 @@ _recoded: dict[str, str] = {}  # the names of texts in other encodings, and thei
 
 
 class Conversion(NamedTuple):
-    """How files are converted: the encoding of texts, and the sheet of workbooks."""
+    """How files are converted: the encoding of texts, the sheet of workbooks, and where their columns are named."""
 
     encoding: str | None = None
     sheet: str | None = None
+    header_line: int | None = None  #: the line, or the row, with the names of the columns
 
 
 _conversion = Conversion()  # of the command that runs, on all of its threads
@@ -232,13 +234,16 @@ def convert(path: str) -> None:
 
     `check_bytes` raises what went wrong.
     """
-    source, (encoding, sheet) = original(path), _conversion
+    source, (encoding, sheet, header_line) = original(path), _conversion
+    has_title = header_line is not None and header_line > 1 and not source.lower().removesuffix(".gz").endswith(_JSON)
+    how = f"{sheet or encoding or ''} {header_line or ''}"
     if not os.path.getsize(source):  # an error of its own
         return
     if is_workbook(source):
-        stand_in(path, source, lambda: _to_csv(path, source, sheet), sheet)
-    elif encoding is not None and is_text(source) and source not in _recoded.values():
-        stand_in(path, source, lambda: _to_utf8(path, source, encoding), encoding)
+        stand_in(path, source, lambda: _to_csv(path, source, sheet), how)
+    elif (encoding is not None or has_title) and is_text(source) and source not in _recoded.values():
+        skipped = (header_line or 1) - 1 if has_title else 0
+        stand_in(path, source, lambda: _to_utf8(path, source, encoding, skipped), how)
 
 
 def is_workbook(path: str) -> bool:
@@ -251,10 +256,10 @@ def is_text(path: str) -> bool:
     return path.lower().removesuffix(".gz").endswith(_TEXTS)
 
 
-def _to_utf8(path: str, source: str, encoding: str) -> str:
-    """Copy a text to one in UTF-8, and return its path."""
+def _to_utf8(path: str, source: str, encoding: str | None, skipped: int) -> str:
+    """Copy a text, without its first lines, to one in UTF-8, and return its path."""
     copy = new_copy(os.path.splitext(source.lower().removesuffix(".gz"))[1])
-    recode(path, source, copy, encoding)
+    recode(path, source, copy, encoding, skipped)
     _recoded[path] = copy
     return copy
 
@@ -269,7 +274,10 @@ def _to_csv(path: str, source: str, sheet: str | None) -> str:
     load("python_calamine", f"to read {os.path.basename(path)}", "excel")
     copy = new_copy(".csv")
     asked = {"source": os.path.abspath(source), "copy": copy, "memory": max_memory(), "sheet": sheet}
+    asked["first_row"] = _conversion.header_line or 1
     filled = _read_apart(path, asked)
+    if filled and os.path.exists(copy) and not os.path.getsize(copy):
+        raise too_short(path, _conversion.header_line)
     if not filled:
         raise FileError(path, "has no filled cells", "write the predictions again, or leave the file out")
     listed = ", ".join(filled[:SHEETS])
@@ -473,7 +481,8 @@ def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> boo
             cells = list(_cells(stream, styles))
     if not cells:
         return False
-    left, top = min(cell.column for cell in cells), min(cell.row for cell in cells)
+    left = min(cell.column for cell in cells)
+    top = min(cell.row for cell in cells) + (_conversion.header_line or 1) - 1
     places = {left + header.index(name) for name in names}
     of_names = [cell for cell in cells if cell.column in places and cell.row > top]
     formatted = sum(cell.is_percent for cell in of_names)

@@ -232,6 +232,13 @@ def _check_options(path: str, kind: str, options: Options, targets_file: str | N
         raise FileError(path, "--sheet is for workbooks (.xlsx), but the file is not one", "leave --sheet out")
     for option, value, kinds, problem, remedy in (
         (
+            "--header-line",
+            options.header_line,
+            ("csv",),
+            "is for text tables and workbooks, but the file is .{}",
+            "leave --header-line out",
+        ),
+        (
             "--decimal-comma",
             options.decimal_comma,
             ("csv", "json"),

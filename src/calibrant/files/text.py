@@ -23,6 +23,7 @@ from typing import Any, Final
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.column_options import ColumnSelection
 from calibrant.files.encodings import not_utf8
+from calibrant.files.header_lines import REMEDY, check_header, fields_of_header, separator
 from calibrant.files.engine import Engines, EngineTable
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import (
@@ -81,7 +82,7 @@ class CsvTable(EngineTable):
     @property
     def header(self) -> tuple[str, ...]:
         """The fields of the first line, with their spaces, also where they are empty."""
-        return tuple(_fields(self.path, separator(self.path)))
+        return tuple(fields_of_header(self.path))
 
     def relation(self) -> str:
         """Return the SQL of the table: all text, but for the columns that a condition uses."""
@@ -269,54 +270,17 @@ def header(path: str) -> tuple[str, ...]:
 
     It raises `FileError` for a first line that is not a header, or one with the separators of another format.
     """
-    remedy = "the first line must name the columns"
-    with reading(path, remedy, "has no readable header"):
-        fields = _fields(path, separator(path))
+    with reading(path, REMEDY, "has no readable header"):
+        fields = fields_of_header(path)
     if len(fields) > MOST_COLUMNS:
         raise FileError(path, f"has {len(fields):,} columns, but calibrant reads at most {MOST_COLUMNS:,}", _AS_LISTS)
     if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
         raise not_utf8(path, located(path))
+    check_header(path, fields)
     if not any(field.strip() for field in fields):
-        raise FileError(path, "has an empty first line", remedy)
+        raise FileError(path, "has an empty first line", REMEDY)
     # A nameless first column is what pandas writes for its index.
-    names = tuple(field.strip() or f"column{number}" for number, field in enumerate(fields))
-    _check_header(path, names, remedy)
-    return names
-
-
-def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
-    """Reject numbers, and one name with separators of another format in it."""
-    if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
-        raise FileError(path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
-    if len(names) == 1:
-        for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
-            if other in names[0]:
-                remedy = "separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
-                wrong, right = (".csv", ".tsv") if other == "\t" else (".tsv", ".csv")
-                stem, found, rest = os.path.basename(path).rpartition(wrong)
-                if found:
-                    remedy = f"rename the file to {stem}{right}{rest}, or {remedy}"
-                raise FileError(path, f"has its columns separated by {word}", remedy)
-
-
-def separator(path: str) -> str:
-    """Return what separates the columns: semicolons where the first line has them, and commas make it one column."""
-    if ".tsv" in os.path.basename(located(path)).lower():
-        return "\t"
-    try:
-        commas = len(_fields(path, ","))
-    except csv.Error:  # such as '"a";"b"', which is not a line of a file with commas
-        commas = 1
-    with suppress(csv.Error):
-        return ";" if commas == 1 and len(_fields(path, ";")) > 1 else ","
-    return ","
-
-
-def _fields(path: str, between: str) -> list[str]:
-    """Return the fields of the first line."""
-    # The text is read ahead of the first line, and what follows there may be a column that nobody asks for.
-    with open_text(path, errors="surrogateescape") as stream:
-        return next(csv.reader(bounded_lines(stream), delimiter=between, strict=True), [])
+    return tuple(field.strip() or f"column{number}" for number, field in enumerate(fields))
 
 
 def _counts(name: str, number: str) -> dict[str, str]:
