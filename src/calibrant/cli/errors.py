@@ -27,7 +27,7 @@ from calibrant.files.paths import expand
 from calibrant.files.sql import sql_name, where_option
 
 if TYPE_CHECKING:
-    from calibrant.files.hints import Held
+    from calibrant.files.hints import Held, Unusable
     from calibrant.files.loaded import FileRows
 
 #: If less than this share of the outcomes is 0 or 1, the column is wrong, not its rows.
@@ -139,9 +139,17 @@ class _OfFiles:
             return text
         listed = "; ".join(map(str, unusable[:_LISTED]))
         files = f" in {len(paths)} files" if len(paths) > 1 else ""
+        if least > 1 and all({*each.counts} <= {"empty", "NaN"} for each in unusable):
+            return f"{path}: values are missing{files}: {listed}; {self._without_missing(paths, unusable)}"
         if least == 1:  # a column that is missing comes first
             return f"{text}; values that cannot be used{files}: {listed}"
         return f"{path}: values that cannot be used{files}: {listed}; first: {text.removeprefix(f'{path}: ')}"
+
+    def _without_missing(self, paths: Sequence[str], missing: Sequence[Unusable]) -> str:
+        """Return what to type to leave out the rows without a value in a column."""
+        known = [values_of(paths, each.column, self.options).is_known() for each in missing]
+        where = _where(" AND ".join(dict.fromkeys(known)), self.options)
+        return f"fill the cells, or to leave such rows out, type: {self.typed(*where)}"
 
     def _beside(self, path: str) -> list[str]:
         """Return the files whose rows are read with those of a file; a comparison may have a file a model."""
@@ -413,6 +421,9 @@ def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:
 
 # ---------------------------------------------------------------- a column of outcomes that holds something else
 
+#: At most this share of the rows holds neither outcome where these rows are left out.
+_FEW_OTHERS: Final = 0.02
+
 #: Words for rows whose outcome is not known.
 _UNKNOWN: Final = re.findall(
     r"\w+",
@@ -475,7 +486,10 @@ def _proposal(held: Held, options: CommandOptions) -> tuple[str, tuple[str, ...]
     pair = _pair_among(list(by_word))
     if pair is not None:
         rest = [word for word in by_word if word not in pair]
-        if all(word in (*_UNKNOWN, *_TIES) or (_is_number(word) and not _is_number(pair[1])) for word in rest):
+        n_rest = sum(held.counts[text] for word in rest for text in by_word[word])
+        are_few = n_rest <= max(1, _FEW_OTHERS * sum(held.counts.values()))  # such as a line of totals
+        is_known = (word in (*_UNKNOWN, *_TIES) or (_is_number(word) and not _is_number(pair[1])) for word in rest)
+        if are_few or all(is_known):
             return _of_pair([by_word[word] for word in pair], bool(rest), held, options)
     event = _event_among(list(by_word))
     return None if event is None else _of_event(by_word[event], held, options)
@@ -530,7 +544,9 @@ def _other_outcomes(held: Held, texts: Sequence[str]) -> tuple[str, str]:
     rest = [text for text in held.present if text not in texts]
     ties = sum(held.counts[text] for text in rest if text.strip().casefold() in _TIES)
     if not ties:
-        return "", f" and the rows of unknown outcome ({others:,}) are left out"
+        are_unknown = all(text.strip().casefold() in _UNKNOWN for text in rest)
+        what = "rows of unknown outcome" if are_unknown else "rows with other values, such as totals,"
+        return "", f" and the {what} ({others:,}) are left out"
     what = "ties" if ties == others else "ties and rows of unknown outcome"
     start = "for ties as a class of their own, pass the probabilities of all results with --probs; "
     return start, f" and the {what} ({others:,}) are left out"

@@ -300,6 +300,9 @@ class _TableColumns:
             return self._bad(name, f"{place} is empty (null)", f"fill the cell, or leave such rows out with {option}")
         if re.fullmatch(r"[-+]?\d*,\d+", text.strip()):
             problem, remedy = f"{place}: {shown(text)} is not a number", "if the file writes decimals with a comma, add"
+            if any("." in str(cell) for cell in table.head(_CELLS, (name,)).get(name, ())):
+                problem = f"{problem}, and other cells have a decimal point"
+                return self._error(problem, "write all numbers with a point, or all with a comma", column=name)
             return FileError(table.path, problem, remedy, ("--decimal-comma",), FileFault.VALUE, name)
         if table.comma and not math.isnan(number_in(text)):
             problem = f"{place}: {shown(text)} is not a number with a decimal comma"
@@ -344,6 +347,7 @@ def _texts(column: Any) -> NDArray[np.object_]:
 
 _STEP = 1 << 20  # bytes
 _BATCH = 32_000_000  # bytes that are read of an array at a time, where a row is shorter
+_CELLS = 10_000  # that show how a column writes decimals
 _ROWS = 65_536  # the same in rows, at most
 _MOST_ROW = 80_000_000  # bytes of a row
 

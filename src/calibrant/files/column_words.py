@@ -70,6 +70,8 @@ WORDS: Final = {
     "of a thing": _all_of("date time day type kind status result score prob count age"),
     "side": _all_of("team club home away opponent side fighter station store site product symbol"),
     "rank": _all_of("rank ranking decile percentile quantile quintile quartile grade rating stars position"),
+    "points": _all_of("score point pts goal run final"),
+    "odds": _all_of("odds moneyline moneylines cote cotes quote quoten cuota cuotas quota"),
     "when": _all_of("season year month week day date round leg"),
 }
 #: Whole names, as words, that say the same; some words of `right` do only alone or after another one.
@@ -86,6 +88,9 @@ _ROLES: Final = ("right", "predicted", "wrong", "true", "label")
 OF_A_PREDICTION: Final = _ROLES[:3]
 #: Names that are preferred, where the values allow several columns.
 LIKE_SCORES: Final = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_|$)|_p$", re.IGNORECASE)
+#: Names of logarithms of probabilities, and of p-values, which are not probabilities of an event.
+LIKE_LOGS: Final = re.compile(r"log_?p(rob(abilit(y|ies))?)?s?(_|$)|log_?lik", re.IGNORECASE)
+P_VALUES: Final = re.compile(r"(^|[^a-z])p[ _.-]?val(ue)?s?([^a-z]|$)", re.IGNORECASE)
 LIKE_OUTCOMES: Final = re.compile(
     r"outcome|label|target|true|truth|actual|obs|result|won|win|event|hit|class|^y(_|$)", re.IGNORECASE
 )

@@ -24,6 +24,7 @@ from calibrant.files.cluster_hints import Errors, cluster_hint, parts_of_ids
 from calibrant.files.column_kinds import ROWS, first_look
 from calibrant.files.column_options import ColumnSelection, Options, Unnamed, check_same
 from calibrant.files.column_values import Piece, number_in
+from calibrant.files.column_words import role_of
 from calibrant.files.counts import rows_of_counts
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.loaded import Omitted
@@ -340,8 +341,10 @@ def _check_objects(table: FileTable, options: Options) -> None:
         target: tuple[str, ...] = ()
     except Unnamed:
         seen = first_look(table.columns, table.head)
-        truth = [name for name in (*seen.classes, *seen.outcomes) if not name.startswith(table.objects)][:1]
-        target = ("--target", *truth) if truth else ()
+        truths = [name for name in (*seen.classes, *seen.outcomes) if not name.startswith(table.objects)]
+        classes = {name.removeprefix(f"{table.objects[0]}.") for name in table.columns}
+        truths.sort(key=lambda name: (not classes.issuperset(seen.labels(name)), role_of(name) != "true"))
+        target = ("--target", truths[0]) if truths else ()
     remedy = f"the keys of {table.objects[0]} are the classes; name the keys, such as"
     raise Unnamed(table.path, problem, remedy, ("--probs", probs, *target))
 
