@@ -549,9 +549,9 @@ class EngineTable(FileTable):
         if call is None or name is None:
             return ""
         cells = [cell for cell in self.head(_DATES, (name,)).get(name, ()) if cell]
-        ways = dates_in(name, cells) if all(isinstance(cell, str) for cell in cells) else []
+        ways = dates_in(name, cells)
         typed = " or ".join(sql_option(option, f"{call[1]}({way})") for way in ways)
-        return f"to read these texts as dates, pass {typed}" if ways else ""
+        return f"to read the cells as dates, pass {typed}" if ways else ""
 
     def _query(self, what: str, numbered: bool = False) -> str:
         table = self.relation()
