@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -18,12 +19,14 @@ from calibrant.errors import CalibrantError, FileError, FileFault, InputError, m
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import SOFT_LABELS, Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
-from calibrant.files.column_options import Unnamed, numbered
+from calibrant.files.column_options import Unnamed, listed, numbered
 from calibrant.files.column_readings import Readings, best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
 from calibrant.files.hints import candidates_in, unusable_values, values_of, written_in
 from calibrant.files.loaded import BadRows
-from calibrant.files.paths import expand
+from calibrant.files.local import is_remote
+from calibrant.files.paths import expand, kind_of
+from calibrant.files.sources import table_of
 from calibrant.files.sql import sql_name, where_option
 
 if TYPE_CHECKING:
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
 
 #: If less than this share of the outcomes is 0 or 1, the column is wrong, not its rows.
 _FEW: Final = 0.5
+#: What reads a kind of file in Python.
+_READERS: Final = {"csv": "pandas.read_csv({})", "parquet": "pandas.read_parquet({})"}
+#: At most this share of the scores is left out, of those that are so far from [0, 1].
+_FEW_SCORES: Final = 0.1
+_FAR: Final = 1e-3
 _SHARE: Final = re.compile(r"\(?\s*(\w+)\s*/\s*(\w+)\s*\)?")  # of two columns
 _LISTED: Final = 20  # labels or values that a message lists
 _ARRAYS: Final = (".npz", ".npy")
@@ -105,6 +113,8 @@ class _OfFiles:
                     remedy = self.for_outcomes(held, [error.path], error.column, error.score)
                 got = f"column {quoted(error.column)}: expected outcomes 0 or 1, got {_listing(held)}"
                 text = f"{error.path}: {got}; {remedy}"
+        elif isinstance(error, Unnamed) and (others := self._of_several(error.path)):
+            text = others if error.readings or others.startswith(error.path) else f"{text}; {others}"
         elif isinstance(error, Unnamed) and error.readings:
             cases = [f"{each.case}, type: {command_line(self.ctx, each.words)}" for each in error.readings]
             text = "; ".join([f"{error.path}: {error.problem}", error.words, *numbered(cases)])
@@ -145,6 +155,38 @@ class _OfFiles:
             return f"{text}; values that cannot be used{files}: {listed}"
         return f"{path}: values that cannot be used{files}: {listed}; first: {text.removeprefix(f'{path}: ')}"
 
+    def _of_several(self, path: str) -> str:
+        """Return what is wrong with the columns of several files; empty for one file, or for the first of alike ones.
+
+        Only the first file asks what its columns mean. Another one has other columns.
+        """
+        paths = self._paths()
+        if path not in paths or len(paths) < 2 or kind_of(path) not in _READERS or is_remote(path):
+            return ""
+        other = next((name for name in paths if name != path), path)
+        try:
+            own, others = (table_of(name, kind_of(name), None).columns for name in (path, other))
+        except CalibrantError:
+            return ""
+        if set(own) == set(others):
+            return ""
+        if path != paths[0]:
+            names = f"has the columns {listed(own)}, but {other} has {listed(others)}"
+            return f"{path}: {names}; give the columns the same names in all files"
+        keys = [name for name in own if name in others]
+        if not keys:
+            return ""
+        reads = (_READERS[kind_of(name)].format(json.dumps(name, ensure_ascii=False)) for name in (path, other))
+        joined = '{}.merge({}, on={}).to_parquet("joined.parquet")'.format(*reads, json.dumps(keys))
+        return f"if the outcomes are in {other}, join the files, such as in Python with {joined}"
+
+    def _paths(self) -> list[str]:
+        """Return the files of the command; none if they cannot be found."""
+        try:
+            return expand(self.options.files)
+        except CalibrantError:
+            return []
+
     def _without_missing(self, paths: Sequence[str], missing: Sequence[Unusable]) -> str:
         """Return what to type to leave out the rows without a value in a column."""
         known = [values_of(paths, each.column, self.options).is_known() for each in missing]
@@ -155,10 +197,7 @@ class _OfFiles:
         """Return the files whose rows are read with those of a file; a comparison may have a file a model."""
         if self.ctx.command.name == "compare" and self.options.scores is None:
             return [path]
-        try:
-            paths = expand(self.options.files)
-        except CalibrantError:
-            return [path]
+        paths = self._paths()
         return paths if path in paths else [path]
 
     def _for_filled_in(self, error: FileError) -> str:
@@ -276,13 +315,30 @@ class _OfRows(_OfFiles):
             return written
         if error.argument == "targets" and self.rows.targets.ndim == 1:
             remedy = self._for_labels(error)
-        elif error.argument == "probs" and not self.widths and error.facts.mistake in MAY_BE_LOGITS:
-            remedy = self._for_scores()
+        elif error.argument == "probs" and not self.widths:
+            remedy = self._for_few_scores()
+            if remedy is None and error.facts.mistake in MAY_BE_LOGITS:
+                remedy = self._for_scores()
         if remedy is None:
             remedy = reword(error, _TERMS)[-1]
             if error.argument == "probs" and error.fault is Fault.ROW_SUM:
                 remedy += self._for_models()
         return remedy
+
+    def _for_few_scores(self) -> str | None:
+        """Return what to type if a few scores, such as -1, are far from [0, 1]; None if many are, or none."""
+        scores, (name,) = self.rows.arrays["probs"], self.columns["probs"]
+        is_far = ~((scores >= -_FAR) & (scores <= 1 + _FAR))
+        few = int(np.count_nonzero(is_far))
+        if (
+            self.options.logits
+            or self.rows.paths[0].lower().endswith(_ARRAYS)
+            or not 0 < few <= _FEW_SCORES * len(scores)
+        ):
+            return None
+        column = sql_name(name) if re.fullmatch(r"\w+", name) else f"({name})"
+        typed = self.typed(*_where(f"{column} BETWEEN 0 AND 1", self.options))
+        return f"if rows without a score between 0 and 1 ({few:,}) have no prediction, leave them out, type: {typed}"
 
     def _for_scores(self) -> str | None:
         """Return what to type if the scores are integers such as a year; None if they may be logits."""

@@ -718,7 +718,19 @@ def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterat
 _OF_RESULTS: Final = frozenset(
     {
         *("files", "correct", "sparse", "by", "by_values", "on", "clusters", "where", "labels", "level", "timezone"),
-        *("conditions", "gate", "decimal_comma", "encoding", "sheet", "header_line", "quiet", "config", "no_config", "title", "date"),
+        *(
+            "conditions",
+            "gate",
+            "decimal_comma",
+            "encoding",
+            "sheet",
+            "header_line",
+            "quiet",
+            "config",
+            "no_config",
+            "title",
+            "date",
+        ),
         *("open_page", "json_path", "html_path", "markdown_path", "png_path", "svg_path", "pdf_path", "dpi"),
     }
 )

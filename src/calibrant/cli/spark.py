@@ -19,6 +19,7 @@ from calibrant.errors.faults import Fault, Mistake
 from calibrant.files import FileSketch
 from calibrant.files.column_options import ColumnSelection, Cuts
 from calibrant.files.column_values import BETWEEN, MOST_VALUES, PARTS, check_per_cents
+from calibrant.files.header_lines import SEPARATORS, separator
 from calibrant.files.local import first_line, located
 from calibrant.files.logs import is_log
 from calibrant.files.paths import check_bytes, expand, is_utf8, kind_of
@@ -26,7 +27,6 @@ from calibrant.files.roles import find
 from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import table_of
 from calibrant.files.sql import QUOTED, period
-from calibrant.files.header_lines import SEPARATORS, separator
 from calibrant.runtime.process import sweep, undone
 from calibrant.sketch import CalibrationSketch
 

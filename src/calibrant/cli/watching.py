@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
-from calibrant.errors import FileError, nearest, quoted
+from calibrant.errors import FileError, FileFault, nearest, quoted
 from calibrant.errors.wording import number
 from calibrant.files.column_values import number_in
 from calibrant.files.hints import first_values
@@ -99,7 +99,8 @@ def _loaded(
             text.replace(*named).replace(periods, time).replace("--by", "--time")
             for text in (error.problem, error.remedy)
         )
-        remedy = _for_times(error.path, options.time) or remedy
+        if error.fault is not FileFault.VALUE:
+            remedy = _for_times(error.path, options.time) or remedy
         raise FileError(error.path, problem, remedy, error.options, error.fault, options.time) from None
 
 
@@ -128,7 +129,7 @@ def _are_years(ctx: click.Context, options: CommandOptions, column: str) -> bool
             problem = f"--time {quoted(column)} contains years, but --every {options.every} needs dates"
             raise FileError(path, problem, "leave --every out, so that each year is one slice")
         return True
-    problem = f"--time {quoted(column)} contains numbers such as {numbers[0]:g}, which are not dates or years"
+    problem = f"--time {quoted(column)} contains numbers such as {numbers[0]:.12g}, which are not dates or years"
     remedy = _for_times(path, column) or "name a column of dates, times, or years of four digits"
     raise FileError(path, problem, remedy)
 

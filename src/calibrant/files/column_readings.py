@@ -31,7 +31,15 @@ from calibrant.errors import quoted
 from calibrant.files.class_names import event_of, has_event, order_of, words_of
 from calibrant.files.column_kinds import Candidates, is_like_scores
 from calibrant.files.column_options import ColumnReading, Options
-from calibrant.files.column_words import LIKE_OUTCOMES, LIKE_SCORES, OF_A_PREDICTION, WORDS, has_word, role_of
+from calibrant.files.column_words import (
+    HORIZON,
+    LIKE_OUTCOMES,
+    LIKE_SCORES,
+    OF_A_PREDICTION,
+    WORDS,
+    has_word,
+    role_of,
+)
 from calibrant.files.same_labels import classes_in_rows, equality, label_of
 from calibrant.files.sql import literal, sql_name
 
@@ -311,6 +319,9 @@ class Readings:
         seen, is_named, labels = self.seen, _is_named_so(score, truth), self.seen.labels(truth)
         case = f"if {quoted(score)} is the probability of the event in {quoted(truth)}"
         event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=is_named)
+        if follow_up := self._follow_up(score):
+            case = f"if {quoted(truth)} is known at the time in {quoted(score)} for every row"
+            event = replace(event, case=f"{case} ({quoted(follow_up)} does not end earlier)", always=True)
         may_be_event = truth in seen.outcomes or len(labels) <= 2 or has_event(labels)
         others = [name for name in truths if name != truth and seen.may_be_of(score, name)]
         named = [name for name in others if role_of(name) == "label"]
@@ -322,6 +333,11 @@ class Readings:
             may_be_event = may_be_event and (guess in rivals or seen.follows([score], guess))
             readings += self._of_guess(score, truth, guess, is_rival=guess in rivals)
         return [event, *readings] if may_be_event else readings
+
+    def _follow_up(self, score: str) -> str:
+        """Return a column of times beside a risk up to a time, such as ``risk_5y``: its rows may be censored."""
+        found = (name for name in self.seen.cells if HORIZON.search(score) and has_word(name, "follow-up"))
+        return next((name for name in found if self.seen.numbers(name).max() > 1), "")
 
     def _with_event(self, reading: ColumnReading) -> list[ColumnReading]:
         """Return a reading of a score and its outcome without ties, and with the label of the event.
@@ -476,7 +492,7 @@ class Readings:
         """Return the reading of several scores, each with its outcome: ``prob_toxic`` and ``toxic``, and so on."""
         of_words: dict[str, list[tuple[str, str]]] = {}
         outcomes = self.seen.outcomes
-        start = _common_beginning(outcomes)
+        start = re.sub(r"[^_.\- ]*$", "", os.path.commonprefix(outcomes)) if len(outcomes) > 1 else ""  # noqa: RUF071
         for score in self.seen.scores:
             for outcome in outcomes:
                 event = outcome[len(start) :]
@@ -553,11 +569,13 @@ class Readings:
             for name, each in ((name, self.seen.numbers(name)) for name in named)
         ]
         outcomes = [name for name in self.truths if name in self.seen.outcomes]
+        if not named and not outcomes:
+            return ""
         start = f"outcomes may be in {_some(outcomes)}, but " if outcomes else ""
         words = f"{start}no column looks like probabilities (numbers from 0 to 1, or percentages)"
-        remedy = "convert a score on another scale to a probability first"
+        remedy = "convert a score on another scale to a probability, and name it with --score or --probs"
         if any(np.nanmin(self.seen.numbers(name)) < -1 for name in named):
-            remedy += ", or if the score is a log-odds, name it with --score and pass --logits"
+            remedy += "; if it is a log-odds, pass --logits too"
         return f"{words}{': ' * bool(ranges)}{', '.join(ranges)}; {remedy}"
 
     def _without_outcome(self) -> str:

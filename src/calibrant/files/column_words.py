@@ -71,6 +71,7 @@ WORDS: Final = {
     "side": _all_of("team club home away opponent side fighter station store site product symbol"),
     "rank": _all_of("rank ranking decile percentile quantile quintile quartile grade rating stars position"),
     "points": _all_of("score point pts goal run final"),
+    "follow-up": _all_of("time duration followup follow futime survtime tte"),
     "odds": _all_of("odds moneyline moneylines cote cotes quote quoten cuota cuotas quota"),
     "when": _all_of("season year month week day date round leg"),
 }
@@ -91,6 +92,10 @@ LIKE_SCORES: Final = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_
 #: Names of logarithms of probabilities, and of p-values, which are not probabilities of an event.
 LIKE_LOGS: Final = re.compile(r"log_?p(rob(abilit(y|ies))?)?s?(_|$)|log_?lik", re.IGNORECASE)
 P_VALUES: Final = re.compile(r"(^|[^a-z])p[ _.-]?val(ue)?s?([^a-z]|$)", re.IGNORECASE)
+#: A time in the name of a risk, such as ``risk_5y``.
+HORIZON: Final = re.compile(
+    r"(?<![0-9])[0-9]+[ _-]?(y|yr|yrs|year|years|m|mo|month|months|d|day|days)(?![a-z])", re.IGNORECASE
+)
 LIKE_OUTCOMES: Final = re.compile(
     r"outcome|label|target|true|truth|actual|obs|result|won|win|event|hit|class|^y(_|$)", re.IGNORECASE
 )

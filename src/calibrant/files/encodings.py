@@ -12,6 +12,22 @@ from calibrant.errors import FileError, quoted
 #: The encoding of Windows in Western Europe and America, and five bytes more for what is not its text.
 WINDOWS: Final = "cp1252"
 
+#: Encodings of other alphabets, with what they are for.
+_OTHERS: Final = "cp1250 (Polish, Czech), cp1251 (Russian), cp1254 (Turkish), cp932 (Japanese) or gb18030 (Chinese)"
+
+#: What the first bytes of a file that is not text are those of.
+BINARY: Final = {
+    b"PAR1": "Parquet (.parquet)",
+    b"ARROW1": "Arrow (.arrow)",
+    b"PK\x03\x04": "an archive (.zip, .npz or .xlsx)",
+    b"\x93NUMPY": "an array (.npy)",
+    b"\x1f\x8b": "compressed (.gz)",
+    b"BZh": "compressed (.bz2)",
+    b"\xfd7zXZ": "compressed (.xz)",
+    b"\x28\xb5\x2f\xfd": "compressed (.zst)",
+    b"\xd0\xcf\x11\xe0": "an old workbook (.xls)",
+}
+
 _MARKS: Final = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _STEP: Final = 1 << 20  # characters that are copied at a time
 _BYTES: Final = 1 << 20  # of a line that are looked at, at most
@@ -51,9 +67,12 @@ def recode(path: str, source: str, copy: str, encoding: str | None, skipped: int
 def not_utf8(path: str, source: str) -> FileError:
     """Return the error of a text that is not UTF-8, with the encoding that it may have; ``source`` is where it is."""
     with _opened(source) as stream:
-        head = stream.read(4)
+        head = stream.read(8)
+    written = next((kind for start, kind in BINARY.items() if head.startswith(start)), None)
+    if written is not None:
+        return FileError(path, f"is not text but {written}", "give its name the right ending, or unpack it first")
     encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
-    if encoding is None and len(head) == 4 and not head[1] and not head[3]:
+    if encoding is None and len(head) == 8 and not head[1] and not head[3]:
         encoding = "utf-16-le"
     if encoding is not None:
         problem = f"is text in {encoding}, not in UTF-8"
@@ -63,11 +82,12 @@ def not_utf8(path: str, source: str) -> FileError:
     try:
         text = line.decode(WINDOWS)
     except UnicodeDecodeError:
-        remedy = "save the file as UTF-8, or name its encoding with --encoding, such as latin-1, cp1251 or gb18030"
+        remedy = f"save the file as UTF-8, or name its encoding with --encoding, such as {_OTHERS}"
         return FileError(path, problem, remedy)
     first = next((place for place, character in enumerate(text) if not character.isascii()), 0)
     part = text[max(first - _SHOWN, 0) : first + _SHOWN].strip()
-    remedy = f"save the file as UTF-8, or, if the line should contain {quoted(part)}, name the encoding"
+    remedy = f"save the file as UTF-8, or name its encoding with --encoding, such as {_OTHERS}"
+    remedy = f"{remedy}; if the line should contain {quoted(part)}, type"
     return FileError(path, problem, remedy, ("--encoding", WINDOWS))
 
 
@@ -79,7 +99,9 @@ def too_short(path: str, line: int | None) -> FileError:
 def _opened(source: str, encoding: str | None = None, errors: str = "strict") -> Any:
     """Open a file, compressed or not, as text in an encoding, or as bytes."""
     opened = gzip.open if source.lower().endswith(".gz") else open
-    return opened(source, "rb") if encoding is None else opened(source, "rt", encoding=encoding, errors=errors, newline="")
+    return (
+        opened(source, "rb") if encoding is None else opened(source, "rt", encoding=encoding, errors=errors, newline="")
+    )
 
 
 def _wrong_line(source: str) -> tuple[int, bytes]:

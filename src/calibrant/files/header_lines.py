@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 from calibrant.errors import FileError
@@ -47,6 +47,8 @@ def check_header(path: str, fields: Sequence[str]) -> None:
     if fields and all(_NUMBER.fullmatch(field.strip()) for field in fields):
         raise FileError(path, f"has numbers in its first line ({', '.join(fields[:3])})", REMEDY)
     lines = _first_lines(path, _LINES)
+    if re.match(r"\s*<(!doctype|html|table|\?xml)", lines[0] if lines else "", re.IGNORECASE):
+        raise FileError(path, "is a web page or XML, not CSV", "export or download the table again, as CSV")
     _check_later_line(path, names, lines)
     rows = [row for line in lines[1:] if (row := _record([line], separator(path)))]
     if any(map(_FRACTION.fullmatch, names)) and any(
@@ -63,7 +65,7 @@ def check_header(path: str, fields: Sequence[str]) -> None:
 
 def _check_later_line(path: str, names: Sequence[str], lines: Sequence[str]) -> None:
     """Reject a title: a later line has more names than the first one, and numbers follow it."""
-    for number, (line, below) in enumerate(zip(lines[1:], lines[2:], strict=False), 2):
+    for number, (line, below) in enumerate(pairwise(lines[1:]), 2):
         between = "\t" if _has_tabs(path) else _separator_of([line])
         found, below_it = _record([line], between), _record([below], between)
         while found and not found[-1].strip():  # empty columns at the end
@@ -73,7 +75,9 @@ def _check_later_line(path: str, names: Sequence[str], lines: Sequence[str]) -> 
         if are_names and len(inner) > len(set(names)) and any(map(_is_number, below_it)):
             listed = ", ".join(inner[:_SHOWN]) + ", ..." * (len(inner) > _SHOWN)
             problem = f"line 1 does not name the columns, but line {number} may do so ({listed})"
-            raise FileError(path, problem, "name the line, or delete the lines above it", ("--header-line", str(number)))
+            raise FileError(
+                path, problem, "name the line, or delete the lines above it", ("--header-line", str(number))
+            )
 
 
 def _check_single(path: str, name: str, rows: Sequence[Sequence[str]]) -> None:

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing, meant, quoted
 from calibrant.errors.exceptions import package_command
-from calibrant.files.encodings import not_utf8, recode, too_short
+from calibrant.files.encodings import BINARY, not_utf8, recode, too_short
 from calibrant.files.sheet_reader import SECONDS, SHEETS
 from calibrant.inputs.memory import max_memory
 from calibrant.runtime.process import sweep, undone
@@ -56,21 +56,13 @@ _TEXTS: Final = (".csv", ".tsv", *_JSON)
 #: The program that reads workbooks.
 _READER: Final = os.path.join(os.path.dirname(__file__), "sheet_reader.py")
 
-#: What the first bytes of a file that is not text are those of.
-_BINARY: Final = {
-    b"PAR1": "Parquet (.parquet)",
-    b"ARROW1": "Arrow (.arrow)",
-    b"PK\x03\x04": "an archive (.npz or .xlsx)",
-    b"\x93NUMPY": "an array (.npy)",
-    b"\x1f\x8b": "compressed",
-}
-
 _copies: dict[str, str] = {}  # names, and where their copies are; removed at the end of the process
 _spooled: list[Any] = []  # the standard input that was copied
 _Version = tuple[int, int, str | None]  # the time and the size of a file, and how it is converted
 #: Files that are converted, and what was wrong with them.
 _converted: dict[str, tuple[_Version | None, CalibrantError | None]] = {}
 _sheets: dict[str, str] = {}  # the sheet of each workbook that was copied
+_attempted: set[str] = set()  # texts that were to be copied, also without success
 _recoded: dict[str, str] = {}  # the names of texts in other encodings, and their copies in UTF-8
 
 
@@ -169,7 +161,7 @@ def spool() -> str:
     text = head.decode(_conversion.encoding or "utf-8-sig", errors="replace").lstrip()
     if not text:
         raise FileError(STANDARD_INPUT, "is empty", "pipe CSV with a header, or JSON lines, into the command")
-    for start, kind in _BINARY.items():
+    for start, kind in BINARY.items():
         if head.startswith(start):
             raise FileError(STANDARD_INPUT, f"is not text but {kind}", "write the data to a file, and name that file")
     ending = ".jsonl" if text.startswith("{") else ".json" if text.startswith("[") else ".csv"
@@ -224,9 +216,10 @@ def converting(conversion: Conversion) -> Iterator[None]:
         yield
     finally:
         _conversion = before
-        for path in list(_recoded):
+        for path in _attempted:
             for names in (_recoded, _copies, _converted):
                 names.pop(path, None)
+        _attempted.clear()
 
 
 def convert(path: str) -> None:
@@ -243,6 +236,7 @@ def convert(path: str) -> None:
         stand_in(path, source, lambda: _to_csv(path, source, sheet), how)
     elif (encoding is not None or has_title) and is_text(source) and source not in _recoded.values():
         skipped = (header_line or 1) - 1 if has_title else 0
+        _attempted.add(path)
         stand_in(path, source, lambda: _to_utf8(path, source, encoding, skipped), how)
 
 
@@ -275,7 +269,7 @@ def _to_csv(path: str, source: str, sheet: str | None) -> str:
     copy = new_copy(".csv")
     asked = {"source": os.path.abspath(source), "copy": copy, "memory": max_memory(), "sheet": sheet}
     asked["first_row"] = _conversion.header_line or 1
-    filled = _read_apart(path, asked)
+    filled, largest = _read_apart(path, asked)
     if filled and os.path.exists(copy) and not os.path.getsize(copy):
         raise too_short(path, _conversion.header_line)
     if not filled:
@@ -286,14 +280,14 @@ def _to_csv(path: str, source: str, sheet: str | None) -> str:
         raise FileError(path, f"has no sheet {quoted(sheet)} with cells", remedy)
     if sheet is None and len(filled) > 1:
         count = f"more than {SHEETS}" if len(filled) > SHEETS else str(len(filled))
-        remedy = f"name the sheet with the predictions, such as --sheet {shlex.quote(filled[0])}"
+        remedy = f"name the sheet with the predictions, such as --sheet {shlex.quote(largest)}"
         raise FileError(path, f"has {count} sheets with cells: {listed}", remedy)
     _sheets[path] = sheet or filled[0]
     return copy
 
 
-def _read_apart(path: str, asked: dict[str, Any]) -> list[str]:
-    """Run `sheet_reader` in a process of its own, and return the names of the filled sheets.
+def _read_apart(path: str, asked: dict[str, Any]) -> tuple[list[str], str]:
+    """Run `sheet_reader` in a process of its own, and return the names of the filled sheets, and the largest one.
 
     A few bytes may make the reader of workbooks take any memory, after which it ends its process.
     """
@@ -314,8 +308,8 @@ def _read_apart(path: str, asked: dict[str, Any]) -> list[str]:
         raise _unreadable(
             path, answer.get("error") or f"the process that reads the workbook ended with status {reader.returncode}"
         )
-    sheets: list[str] = answer["sheets"]
-    return sheets
+    sizes: dict[str, int] = answer["sheets"]
+    return list(sizes), max(sizes, key=sizes.__getitem__, default="")
 
 
 def _unreadable(path: str, problem: str) -> FileError:

@@ -59,7 +59,7 @@ def classes_in_rows(seen: Candidates, score: str) -> list[tuple[str, str, tuple[
         one_each = [
             other for other in seen.cells if all(len(set(row)) == 1 for row in _blocks(seen, other, blocks, width))
         ]
-        truths = [other for other in one_each if 1 < len(set(seen.labels(other)) & set(seen.labels(name)))]
+        truths = [other for other in one_each if len(set(seen.labels(other)) & set(seen.labels(name))) > 1]
         cases = [other for other in one_each if len({row[0] for row in _blocks(seen, other, blocks, width)}) == blocks]
         found += [(name, truth, tuple(cases[:1])) for truth in truths]
     return found
@@ -78,4 +78,6 @@ def _beginning(labels: Sequence[str]) -> str:
 
 def _has_spaces(seen: Candidates, name: str) -> bool:
     """Whether a cell has spaces around its text."""
-    return any(isinstance(cell, str) and cell != cell.strip() and not is_missing_cell(cell) for cell in seen.cells[name])
+    return any(
+        isinstance(cell, str) and cell != cell.strip() and not is_missing_cell(cell) for cell in seen.cells[name]
+    )

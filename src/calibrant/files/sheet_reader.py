@@ -66,14 +66,17 @@ def _limit_memory(size: int) -> None:
             return
 
 
-def _copied(book: Any, copy: str, wanted: str | None, first_row: int) -> list[str]:
-    """Return the names of the filled sheets; write the wanted one, or the first one, from a row on to a CSV."""
-    filled: list[str] = []
+def _copied(book: Any, copy: str, wanted: str | None, first_row: int) -> dict[str, int]:
+    """Return the filled sheets with their numbers of rows.
+
+    The wanted one, or the first one, is written to a CSV, from a row on.
+    """
+    filled: dict[str, int] = {}
     for name in sorted(book.sheet_names, key=lambda name: name != wanted):  # the wanted one first
         sheet = book.get_sheet_by_name(name)
         if sheet.start is None or not sheet.height:
             continue
-        filled.append(name)
+        filled[name] = sheet.height
         if len(filled) > SHEETS:
             break
         if len(filled) == 1:

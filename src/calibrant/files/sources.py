@@ -273,11 +273,13 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     """Open arrays of probabilities, and the array of their targets."""
     _check_array_options(paths[0], options)
     if targets_file is None:
-        raise FileError(
-            paths[0],
-            "a .npy file of probabilities contains no targets",
-            "name the .npy file of the targets with --targets FILE",
-        )
+        problem, remedy = "a .npy file of probabilities contains no targets", "name the .npy file of the targets"
+        folder = os.path.dirname(paths[0])
+        beside = [os.path.join(folder, name) for name in sorted(os.listdir(folder or ".")) if name.endswith(".npy")]
+        others = [name for name in beside if name not in paths]
+        if len(others) != 1:
+            raise FileError(paths[0], problem, f"{remedy} with --targets FILE")
+        raise FileError(paths[0], problem, f"{remedy}, such as", ("--targets", *others))
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
     if options.percent and logits:
         raise FileError(paths[0], "--percent is given, but the name of the file suggests logits", "leave --percent out")

@@ -23,14 +23,15 @@ from typing import Any, Final
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.column_options import ColumnSelection
 from calibrant.files.encodings import not_utf8
-from calibrant.files.header_lines import REMEDY, check_header, fields_of_header, separator
 from calibrant.files.engine import Engines, EngineTable
+from calibrant.files.header_lines import REMEDY, check_header, fields_of_header, separator
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import (
     LONGEST_LINE,
     LONGEST_OBJECT,
     bounded_lines,
     check_text,
+    in_words_of,
     open_bytes,
     open_text,
     utf8_path,
@@ -561,25 +562,30 @@ def _check_single(path: str, remedy: str) -> None:
             problem = "contains a single object over several lines"
         else:
             problem = ""
-    problem = _orient(content) or problem
+    problem, call = _orient(content) or (problem, "")
+    if call:
+        remedy = in_words_of(f"in Python, use {call}.to_parquet({{parquet}})", path)
     if problem:
         raise FileError(path, problem, remedy)
 
 
-def _orient(content: Any) -> str:
-    """Say in which way an object holds a table; empty for an object that may be a row."""
+def _orient(content: Any) -> tuple[str, str] | None:
+    """Say in which way an object holds a table, and what reads it in Python; None for an object that may be a row."""
     keys, values = set(content), list(content.values())
-    if {"columns", "data"} <= keys:
-        return "contains a table of orient 'split', not one object for each row"
-    if {"schema", "data"} <= keys:
-        return "contains a table of orient 'table', not one object for each row"
+    orient = "split" if {"columns", "data"} <= keys else "table" if {"schema", "data"} <= keys else ""
     for key, value in content.items():
-        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            return f"contains one object, with rows in {quoted(key)}"
+        if not orient and isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            rows = f"contains one object, with rows in {quoted(key)}"
+            return rows, f"pandas.DataFrame(json.load(open({{name}}))[{json.dumps(key)}])"
+    if len(values) > 1 and all(isinstance(value, list) and len(value) > 1 for value in values):
+        lengths, cells = {len(value) for value in values}, (cell for value in values for cell in value)
+        if len(lengths) == 1 and not any(isinstance(cell, list | dict) for cell in cells):
+            return "contains one object whose lists are columns", "pandas.DataFrame(json.load(open({name})))"
     inner = [set(value) for value in values if isinstance(value, dict)]
     if inner and len(inner) == len(values) and all(each == inner[0] for each in inner):
-        if all(key.isdigit() for key in keys):
-            return "contains a table of orient 'index', not one object for each row"
-        if all(key.isdigit() for key in inner[0]):
-            return "contains a table of orient 'columns', not one object for each row"
-    return ""
+        numbered = all(key.isdigit() for key in keys), all(key.isdigit() for key in inner[0])
+        orient = orient or ("index" if numbered[0] else "columns" if numbered[1] else "")
+    if not orient:
+        return None
+    words = f"contains a table of orient {quoted(orient)}, not one object for each row"
+    return words, f"pandas.read_json({{name}}, orient={json.dumps(orient)})"
