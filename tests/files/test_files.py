@@ -719,7 +719,10 @@ def test_columns_that_are_not_there(tmp_path, ending, options, match):
 
 def test_no_column_has_a_usual_name(tmp_path):
     path = write(tmp_path / "f.csv", {"x": [2.5, 3.5], "z": ["a", "b"]})
-    match = r"no column has a usual name for the probabilities \(probs, p_\*.*; name .* --score .*--probs.* are x, z$"
+    match = (
+        r"no column has a usual name for the probabilities \(probs, p_\*.*'x' has numbers from 2.5 to 3.5; convert a"
+        r" score .* --score or --probs; the columns are x, z$"
+    )
     with pytest.raises(FileError, match=match):
         read_predictions([path])
     with pytest.raises(

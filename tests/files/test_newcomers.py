@@ -260,7 +260,7 @@ READ: dict[str, tuple[Callable[[], str], list[float]]] = {
         [brier(TABLE, CLASS)],
     ),
     "points of two sides": (
-        lambda: save("f.csv", ["elo_prob1", "elo_prob2", "score1", "score2"], P, (1 - P).round(3), 90 + 9 * Y, [95] * N),
+        lambda: save("f.csv", ["elo_prob1", "elo_prob2", "score1", "score2"], P, 1 - P, 90 + 9 * Y, [95] * N),
         [brier(P, Y)],
     ),
     "points and a draw": (
@@ -290,6 +290,7 @@ def test_what_numbers_and_labels_are(kind):
         (["id", "decile_score", "two_year"], [range(N), np.ceil(P * 10).astype(int), Y], "numbers from 1 to 10"),
         (["id", "credit_score", "bad"], [range(N), (300 + 500 * P).astype(int), Y], "'credit_score' has numbers from"),
         (["id", "risk_5y", "time", "status"], [range(N), P, 9 * P[::-1], Y], "is known at the time in 'risk_5y'"),
+        (["q10", "q50", "q90", "obs"], [P - 2, P + 5, P + 9, P + 4], "for quantile forecasts, see docs/quantiles.md"),
     ],
 )
 def test_numbers_that_are_no_probabilities_are_not_read(header, columns, said):

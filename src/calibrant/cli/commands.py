@@ -552,7 +552,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--time",
     type=COLUMN,
-    help="Split the file into slices, one for each period of this column of dates or times.",
+    help="Split the file into slices, one for each period of this column (or SQL) of dates or times.",
     common="Split the file into slices by this column of dates.",
 )
 @option(

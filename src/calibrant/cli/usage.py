@@ -316,7 +316,8 @@ def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[s
     for word in ctx.meta.get(TYPED, ()):
         option = params.get(word.partition("=")[0]) if word.startswith("--") else None
         if skip or (option is not None and option in changed):
-            skip = not skip and "=" not in word
+            is_flag = isinstance(option, click.Option) and option.is_flag
+            skip = not skip and "=" not in word and not is_flag
             continue
         words.append(word)
     return " ".join(map(shell_word, [*words, *options]))

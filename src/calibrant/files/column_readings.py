@@ -36,6 +36,7 @@ from calibrant.files.column_words import (
     LIKE_OUTCOMES,
     LIKE_SCORES,
     OF_A_PREDICTION,
+    QUANTILES,
     WORDS,
     has_word,
     role_of,
@@ -87,7 +88,7 @@ class Readings:
         flags = dict.fromkeys(flag for name in named for flag in self.seen.flags.get(name, ()) if not given[flag])
         flags |= dict.fromkeys(reading.flags)
         pairs = [(option, self._sql(value) if option == "--score" else value) for option, value in pairs]
-        if named and set(named) <= set(self.seen.logs) and ("--probs", ",".join(named)) in pairs and not options.logits:
+        if named and set(named) <= set(self.seen.logs) and ("--probs", ",".join(named)) in pairs:
             flags["--logits"] = None  # the softmax of logarithms of probabilities
         pairs = [(option, self._short(value) if option == "--probs" else value) for option, value in pairs]
         left = tuple(word for pair in pairs if pair not in stated for word in pair)
@@ -321,7 +322,8 @@ class Readings:
         event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=is_named)
         if follow_up := self._follow_up(score):
             case = f"if {quoted(truth)} is known at the time in {quoted(score)} for every row"
-            event = replace(event, case=f"{case} ({quoted(follow_up)} does not end earlier)", always=True)
+            censored = f"for censored times in {quoted(follow_up)}, see docs/censoring.md"
+            event = replace(event, case=f"{case} ({censored})", always=True)
         may_be_event = truth in seen.outcomes or len(labels) <= 2 or has_event(labels)
         others = [name for name in truths if name != truth and seen.may_be_of(score, name)]
         named = [name for name in others if role_of(name) == "label"]
@@ -574,7 +576,9 @@ class Readings:
         start = f"outcomes may be in {_some(outcomes)}, but " if outcomes else ""
         words = f"{start}no column looks like probabilities (numbers from 0 to 1, or percentages)"
         remedy = "convert a score on another scale to a probability, and name it with --score or --probs"
-        if any(np.nanmin(self.seen.numbers(name)) < -1 for name in named):
+        if sum(QUANTILES.fullmatch(name) is not None for name in found) > 1:
+            remedy = "for quantile forecasts, see docs/quantiles.md"
+        elif any(np.nanmin(self.seen.numbers(name)) < -1 for name in named):
             remedy += "; if it is a log-odds, pass --logits too"
         return f"{words}{': ' * bool(ranges)}{', '.join(ranges)}; {remedy}"
 

@@ -92,6 +92,8 @@ LIKE_SCORES: Final = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_
 #: Names of logarithms of probabilities, and of p-values, which are not probabilities of an event.
 LIKE_LOGS: Final = re.compile(r"log_?p(rob(abilit(y|ies))?)?s?(_|$)|log_?lik", re.IGNORECASE)
 P_VALUES: Final = re.compile(r"(^|[^a-z])p[ _.-]?val(ue)?s?([^a-z]|$)", re.IGNORECASE)
+#: Names of quantiles of a number.
+QUANTILES: Final = re.compile(r"(q|quantile|percentile)[ _.-]?[0-9.]+", re.IGNORECASE)
 #: A time in the name of a risk, such as ``risk_5y``.
 HORIZON: Final = re.compile(
     r"(?<![0-9])[0-9]+[ _-]?(y|yr|yrs|year|years|m|mo|month|months|d|day|days)(?![a-z])", re.IGNORECASE

@@ -538,7 +538,7 @@ class EngineTable(FileTable):
 
     def _wrong_sql(self, option: str, sql: str, error: Exception) -> FileError:
         """Return an error about SQL of the user's own."""
-        remedy = self._for_names(option, sql) or self._for_dates(option, sql) or self._for_commas(error, sql)
+        remedy = self._for_names(option, sql) or self._for_dates(option, sql) or self._for_commas(sql)
         remedy = remedy or f"the columns are {listed(self.columns)}"
         return FileError(self.path, f"{option} {quoted(sql)}: {_about_dates(error)}", remedy)
 
@@ -563,13 +563,16 @@ class EngineTable(FileTable):
         same = mended == sql or _syntax_error(f"[\n{mended}\n]", option) is not None
         return "" if same else f"write the name of the column in double quotes: {sql_option(option, mended)}"
 
-    def _for_commas(self, error: Exception, sql: str) -> str:
-        """Return the option for decimal commas, if numbers are compared with cells that have them; else empty."""
-        if self.comma or "Cannot compare values of type VARCHAR" not in str(error):
-            return ""
+    def _for_commas(self, sql: str) -> str:
+        """Return the option for decimal commas, if a column in SQL has them; else empty."""
         names = tuple(self.mentioned(sql))
         cells = [str(cell) for each in self.head(_DATES, names).values() for cell in each if cell]
-        are_commas = cells and all(re.fullmatch(r"\s*[-+]?\d*(,\d+)?\s*", cell) for cell in cells)
+        are_commas = (
+            not self.comma
+            and cells
+            and any("," in cell for cell in cells)
+            and all(re.fullmatch(r"\s*[-+]?\d*(,\d+)?\s*", cell) for cell in cells)
+        )
         return "if the comma is the decimal point, pass --decimal-comma" if are_commas else ""
 
     def _query(self, what: str, numbered: bool = False) -> str:

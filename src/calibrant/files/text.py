@@ -588,4 +588,4 @@ def _orient(content: Any) -> tuple[str, str] | None:
     if not orient:
         return None
     words = f"contains a table of orient {quoted(orient)}, not one object for each row"
-    return words, f"pandas.read_json({{name}}, orient={json.dumps(orient)})"
+    return words, f"pandas.read_json({{name}}, orient={json.dumps(orient)}, precise_float=True)"
