@@ -204,6 +204,7 @@ IS_GOLD = TABLE.argmax(axis=1) == CLASS
 LOGS = np.log(TABLE.clip(1e-4)).round(6)
 LOGITS = RNG.normal(0, 2, (N, 3)).round(4)
 SOFTMAX = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+BOOK = (1 / (1.05 * TABLE.clip(0.04) / TABLE.clip(0.04).sum(axis=1, keepdims=True))).round(4)
 GUESS = np.where(P >= 0.5, 1, 0)
 READ: dict[str, tuple[Callable[[], str], list[float]]] = {
     "decimal odds": (
@@ -263,6 +264,27 @@ READ: dict[str, tuple[Callable[[], str], list[float]]] = {
         lambda: save("f.csv", ["elo_prob1", "elo_prob2", "score1", "score2"], P, 1 - P, 90 + 9 * Y, [95] * N),
         [brier(P, Y)],
     ),
+    "an answer and the correct one": (
+        lambda: save("f.csv", ["model_answer", "correct_answer", "logprob"], [("no", "yes")[k] for k in GUESS],
+                     words("no", "yes"), np.log(TOP).round(6)),
+        [brier(np.exp(np.log(TOP).round(6)), RIGHT),
+         brier(np.where(GUESS, np.exp(np.log(TOP).round(6)), 1 - np.exp(np.log(TOP).round(6))), Y)],
+    ),
+    "two bookmakers": (
+        lambda: save("f.csv", ["result", "AX", "AY", "AZ", "BX", "BY", "BZ"], [("X", "Y", "Z")[k] for k in CLASS],
+                     *BOOK.T, *(BOOK * 0.98).T),
+        [brier(1 / BOOK, CLASS)] * 2,
+    ),
+    "a margin": (
+        lambda: save("f.csv", ["id", "margin", "churn"], range(N), LOGITS[:, 0], Y),
+        [brier(1 / (1 + np.exp(-LOGITS[:, 0])), Y)],
+    ),
+    "a sum in German": (
+        lambda: put("f.csv", body(save("g.csv", ["Kunde", "Wahrscheinlichkeit", "Ausfall"], range(N),
+                                       [f"{p:.3f}".replace(".", ",") for p in P], words("nein", "ja"), between=";"))
+                    + f"Summe;{P.sum():.3f};{Y.sum()}\n".replace(".", ",")),
+        [brier(P, Y)],
+    ),
     "points and a draw": (
         lambda: save("f.csv", ["prob1", "prob2", "probtie", "score1", "score2"], *TABLE.T, 2 - CLASS % 2, 1 + CLASS),
         [],
@@ -303,6 +325,21 @@ def test_an_id_is_no_amount_above_0():
     _, _, err = run("report", save("f.csv", ["id", "p"], range(N), P))
     assert "no column looks like the outcome" in err
     assert "id > 0" not in err
+
+
+def test_a_mark_in_some_rows_is_an_outcome():
+    save("f.csv", ["patient", "p_death", "died"], range(N), P, words("", "x"))
+    _, _, err = run("report", "f.csv")
+    typed = re.search(r"such as (--score .*?);", err)
+    assert typed is not None
+    assert briers("report", "f.csv", *shlex.split(typed[1])) == [pytest.approx(brier(P, Y), abs=1e-12)]
+
+
+def test_lists_in_another_order_than_their_labels_are_not_proposed():
+    for order, expected in (((0, 1, 2), 1), ((2, 1, 0), 0)):
+        rows = zip(GOLD, TABLE[:, order].tolist(), strict=True)
+        put("f.csv", "truth;scores\n" + "".join(f"{gold};{json.dumps(row)}\n" for gold, row in rows))
+        assert len(proposed(run("report", "f.csv")[2])) == expected
 
 
 def test_many_columns_are_named_by_a_pattern():

@@ -19,6 +19,7 @@ from calibrant.errors import CalibrantError, FileError, FileFault, InputError, m
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import SOFT_LABELS, Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
+from calibrant.files.column_kinds import contradict
 from calibrant.files.column_options import Unnamed, listed, numbered
 from calibrant.files.column_readings import Readings, best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
@@ -416,7 +417,13 @@ class _OfRows(_OfFiles):
             return f"the labels look 1-based; {order}type: {self.typed('--labels', listed)}"
         strings = error.fault is Fault.LABEL_NAMES
         are_all = len(labels) == width and are_names and (strings or mistake is Mistake.TWO_LABELS)
-        if are_all and are_numbered and few and all("," not in label for label in labels):
+        if (
+            are_all
+            and are_numbered
+            and few
+            and all("," not in label for label in labels)
+            and self._are_in_order(labels)
+        ):
             return f"if the columns have the order of these labels, type: {self.typed('--labels', ','.join(labels))}"
         if not strings:
             return None
@@ -424,6 +431,12 @@ class _OfRows(_OfFiles):
             these = f"the labels of the columns {', '.join(columns)}"
             return f"pass --labels with {these}, in this order; the file has {', '.join(labels)}"
         return f"pass --labels with the {width} labels, separated by commas, in the order of the columns"
+
+    def _are_in_order(self, labels: Sequence[str]) -> bool:
+        """Whether nothing contradicts that the columns have the order of the labels."""
+        places = {label: place for place, label in enumerate(labels)}
+        codes = np.array([places.get(text, -1) for text in self.rows.targets.astype(str).tolist()])
+        return not contradict(self.rows.arrays["probs"], codes)
 
     def _for_events(self, labels: Sequence[str]) -> str:
         """Return what to type for each of two labels that may be the event of the scores."""
@@ -511,7 +524,7 @@ _TIES: Final = (
 def _listing(held: Held, labels: Sequence[str] = ()) -> str:
     """Return the values that are not outcomes, or none of the labels, with the numbers of their rows."""
     wrong = {text: count for text, count in held.counts.items() if text not in labels} if labels else held.unusable
-    counts = sorted(wrong.items(), key=lambda each: (-each[1], each[0] is None, str(each[0])))
+    counts = sorted((wrong or held.counts).items(), key=lambda each: (-each[1], each[0] is None, str(each[0])))
     words = [f"{_value(text, held)} in {count:,}" for text, count in counts[:_LISTED]]
     if words:
         words[0] += " row" + "s" * (counts[0][1] != 1)

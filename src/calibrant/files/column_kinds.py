@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,7 @@ _OVERROUND: Final = (0.95, 1.5)  # the sums of 1 / odds over the classes of a ro
 _BEYOND: Final = 3  # standard errors of a difference that is not chance
 _FEW_CELLS: Final = 0.1  # of a column, which are not fractions next to many that are
 _ZEROS: Final = 0.05  # of the rows, where numbers are amounts and not ids
+_UNLIKELY: Final = 2  # standard errors of a mean that contradict an order of classes
 _MISMATCH: Final = 0.25  # of scores and the shares of trials, on average
 #: From a number of rows to the first cells of every column, so many at most.
 FirstCells = Callable[[int], Mapping[str, Sequence[Any]]]
@@ -74,7 +76,8 @@ class Candidates:
         self.flags: dict[str, tuple[str, ...]] = {}
         self.logs: list[str] = []
         kinds: dict[str, str] = {}
-        for name, values in self.cells.items():
+        for name, values in list(self.cells.items()):
+            values = self.cells[name] = _with_lists(values)
             self._numbers[name], self.flags[name] = _numbers_in(values, percent=percent and _may_be_percent(name))
             if LIKE_LOGS.search(name) and _are_logs(self._numbers[name]):
                 self._numbers[name] = np.exp(self._numbers[name])
@@ -132,12 +135,36 @@ class Candidates:
         return next((len(row) for row in self.cells.get(name, ()) if not is_missing_cell(row)), 0)
 
     @property
+    def marks(self) -> tuple[str, ...]:
+        """The columns with one word in some rows, and nothing in the others."""
+        return tuple(
+            name
+            for name, cells in self.cells.items()
+            if len(self.labels(name)) == 1
+            and np.isnan(self.numbers(name)).all()
+            and np.mean([is_missing_cell(cell) for cell in cells]) >= _ZEROS
+        )
+
+    def are_in_order(self, name: str, truth: str) -> bool:
+        """Whether nothing contradicts that the lists of a column have the order of the sorted labels of another one."""
+        places = {label: place for place, label in enumerate(self.labels(truth))}
+        rows = [
+            ([number_in(cell) for cell in row], places[label])
+            for row, label in zip(self.cells[name], map(_label, self.cells[truth]), strict=True)
+            if label and not is_missing_cell(row)
+        ]
+        table, codes = np.array([row for row, _ in rows]), np.array([code for _, code in rows])
+        return not contradict(table, codes)
+
+    @property
     def amounts(self) -> tuple[str, ...]:
         """The columns of numbers that are 0 in some rows and more in others, such as millimetres of rain."""
         return tuple(
             name
             for name, numbers in self._numbers.items()
-            if len(numbers) and np.all(numbers >= 0) and np.mean(numbers == 0) >= _ZEROS and len(np.unique(numbers)) > 2
+            if np.all(numbers >= 0)
+            and np.sum(numbers == 0) >= max(2, _ZEROS * len(numbers))
+            and len(np.unique(numbers)) > 2
         )
 
     def counts_beside(self, score: str) -> list[tuple[str, str]]:
@@ -206,6 +233,26 @@ def _numbers_in(cells: Sequence[Any], *, percent: bool) -> tuple[NDArray[np.floa
     return numbers / 100 if is_percent else numbers, flags
 
 
+def contradict(table: NDArray[np.float64], codes: NDArray[np.integer[Any]]) -> bool:
+    """Whether the rows of a class have, beyond chance, smaller probabilities in the column of the class than others."""
+    for code in range(table.shape[1] if len(codes) else 0):
+        own, column = table[codes == code, code], table[:, code]
+        if len(own) >= _SURE and own.mean() - column.mean() < -_UNLIKELY * column.std() / math.sqrt(len(own)):
+            return True
+    return False
+
+
+def _with_lists(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return the cells of a column of lists that are written as texts, such as ``[0.2, 0.8]``, as lists."""
+    texts = [cell for cell in cells if not is_missing_cell(cell)]
+    if not texts or not all(isinstance(cell, str) and cell.lstrip().startswith("[") for cell in texts):
+        return cells
+    try:
+        return [None if is_missing_cell(cell) else json.loads(cell) for cell in cells]
+    except ValueError:
+        return cells
+
+
 def _are_logs(numbers: NDArray[np.float64]) -> bool:
     """Whether numbers may be logarithms of probabilities."""
     known = numbers[~np.isnan(numbers)]
@@ -218,8 +265,9 @@ def _without_few(
     """Return a column that is named like scores without its few cells that are not fractions, such as ``-1``."""
     known = np.array([not is_missing_cell(cell) for cell in cells])
     is_fraction = (numbers >= 0) & (numbers <= 1)
-    few = known & ~is_fraction
-    if not few.any() or few.sum() > _FEW_CELLS * known.sum() or not is_like_scores(name):
+    few, between = known & ~is_fraction, (numbers > 0) & (numbers < 1)
+    most = _FEW_CELLS * known.sum() if is_like_scores(name) else 1 if 2 * between.sum() > known.sum() else 0
+    if not 0 < few.sum() <= most or few.sum() == known.sum():
         return cells, numbers
     return [None if bad else cell for cell, bad in zip(cells, few, strict=True)], np.where(few, np.nan, numbers)
 
@@ -231,7 +279,9 @@ def is_like_scores(name: str) -> bool:
 
 def _look_percent(numbers: NDArray[np.float64]) -> bool:
     """Whether numbers lie from 0 to 100, and are more than ranks or deciles."""
-    return len(numbers) > 0 and bool(numbers.min() >= 0) and RANKS < float(numbers.max()) <= 100
+    if not len(numbers) or not numbers.min() >= 0 or not RANKS < float(numbers.max()) <= 100:
+        return False
+    return len(numbers) == 1 or int(np.sum(numbers > 1)) > 1  # one may be a sum below the others
 
 
 def _may_be_percent(name: str) -> bool:
@@ -255,7 +305,11 @@ def _odds(numbers: Mapping[str, NDArray[np.float64]]) -> dict[tuple[str, ...], s
             is_whole = all(np.all(numbers[name] == np.floor(numbers[name])) for name in some)
             if stop > start + 1 and total.min() >= _OVERROUND[0] and total.mean() >= 1:
                 found |= {} if form == "decimal" and is_whole else {some: form}
-    return found
+    chosen: dict[tuple[str, ...], str] = {}
+    for some in sorted(found, key=len, reverse=True):  # those of the next bookmaker may follow
+        if not any(set(some) & set(other) for other in chosen):
+            chosen[some] = found[some]
+    return chosen
 
 
 def _kind(cells: Sequence[Any], numbers: NDArray[np.float64]) -> str:

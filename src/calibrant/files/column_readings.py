@@ -42,7 +42,7 @@ from calibrant.files.column_words import (
     role_of,
 )
 from calibrant.files.same_labels import classes_in_rows, equality, label_of
-from calibrant.files.sql import literal, sql_name
+from calibrant.files.sql import literal, sql_name, sql_option
 
 _NAMED: Final = 6  # columns of a kind that an error names
 LISTED: Final = 4  #: readings that an error lists
@@ -175,7 +175,7 @@ class Readings:
         for name in self.seen.cells:
             if match := re.fullmatch(r"(.*?)([0-9]+)", name):
                 groups.setdefault(match[1], []).append(name)
-        readings = []
+        readings = self._of_log_odds(truths)
         for columns in groups.values():
             table = np.array([self.seen.numbers(name) for name in columns])
             if len(columns) < 2 or self.taken.intersection(columns) or not table.min() < 0 < table.max():
@@ -186,6 +186,20 @@ class Readings:
             found = [each for truth in truths for each in self._of_classes(columns, [truth])]
             readings += [replace(each, case=case, always=True, flags=("--logits",)) for each in found]
         return readings
+
+    def _of_log_odds(self, truths: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of a column whose name and numbers say that it may be the log-odds of one event."""
+        return [
+            ColumnReading(
+                ("--score", name, "--outcome", truth),
+                f"if {quoted(name)} is the log-odds of the event in {quoted(truth)}",
+                always=True,
+                flags=("--logits",),
+            )
+            for name in self.seen.cells
+            if has_word(name, "log-odds") and self.seen.numbers(name).min() < 0 < self.seen.numbers(name).max()
+            for truth in _best(self.seen, [each for each in truths if {*self.seen.labels(each)} == {"0", "1"}], [name])
+        ]
 
     def _of_sides(self, columns: Sequence[str]) -> list[ColumnReading]:
         """Return the reading of the probabilities of two sides, and of a draw, next to the points of the sides."""
@@ -266,7 +280,7 @@ class Readings:
         if len(scores) == 1:
             guesses = self._guesses(scores, truths)
             truths, predicted = [name for name in truths if name not in guesses], [*predicted, *guesses]
-            predicted += [name for name in self._answers(truths) if name not in predicted]
+            predicted += [name for name in self._answers(truths, scores[0]) if name not in predicted]
             truths = [name for name in truths if name not in predicted]
         pairs = _best_pairs(seen, scores, self._fitting(scores, truths, predicted))[: 2 * LISTED]
         readings = [each for score, truth in pairs for each in self._of_pair(score, truth, truths, predicted)]
@@ -274,14 +288,18 @@ class Readings:
             readings = [each for each in readings if each.options[1] in scores]
         return self._with_right(scores[0], [truth for _, truth in pairs], readings) if len(scores) == 1 else readings
 
-    def _answers(self, truths: Sequence[str]) -> list[str]:
-        """Return the columns of more than two labels that a column has too whose name says that it is true."""
-        of = self.seen.labels
-        true = [name for name in truths if role_of(name) == "true" and len(of(name)) > 2]
+    def _answers(self, truths: Sequence[str], score: str) -> list[str]:
+        """Return the columns whose labels a column has too whose name says that it is true.
+
+        Of two labels, the name says that it is an answer, and the score may be that of the label.
+        """
+        of, true = self.seen.labels, [name for name in truths if role_of(name) == "true"]
         return [
             name
-            for name in self.seen.classes
-            if role_of(name) == "" and any(len(label_of(self.seen, name, truth)) == len(of(name)) > 1 for truth in true)
+            for name in (*self.seen.classes, *self.seen.outcomes)
+            if role_of(name) == ""
+            and any(len(label_of(self.seen, name, truth)) == len(of(name)) > 1 for truth in true)
+            and (len(of(name)) > 2 or (has_word(name, "answer") and self.seen.may_be_of(score, name)))
         ]
 
     def _with_right(self, score: str, truths: Sequence[str], readings: list[ColumnReading]) -> list[ColumnReading]:
@@ -434,7 +452,8 @@ class Readings:
             return [answer]
         if self.options.percent:  # the expressions compare fractions
             return [replace(answer, always=True)]
-        event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({_equals(right, yes)})")
+        probability = self._sql(score) if score in self.seen.logs else sql_name(score)
+        event = ("--score", score, "--outcome", f"({probability} >= 0.5) = ({_equals(right, yes)})")
         predicted = "which is predicted if this probability is 0.5 or more"
         case = f"if {quoted(score)} is the probability of an event, {predicted}"
         larger = f"{case}, and you want to evaluate the larger of this probability and its complement"
@@ -469,6 +488,8 @@ class Readings:
             case = f"if {quoted(truth)} holds the true class"
             odds = self.seen.odds.get(tuple(columns))
             form = ("--odds", odds) if odds is not None else ()
+            if odds is not None:
+                case = f"if {_some(columns)} are the odds of the classes in {quoted(truth)}"
             reading = ColumnReading(("--probs", names, "--target", truth, *form), case, is_named=is_named)
             known = options.labels is not None or options.class_names is not None
             ordered = reading if known else self._in_order(reading, columns, labels)
@@ -482,6 +503,8 @@ class Readings:
         if order is not None:
             left = () if order == numbers else ("--labels", ",".join(order))
             return replace(reading, options=(*reading.options, *left))
+        if len(columns) == 1 and len(labels) == width and not self.seen.are_in_order(columns[0], reading.options[3]):
+            return None  # the lists have another order than the labels
         if {*labels} <= {*numbers}:
             case = f"if value 0 in {quoted(reading.options[3])} is the class of column {quoted(columns[0])}, and so on"
             return reading if len(columns) == 1 else replace(reading, case=case, always=True)
@@ -591,9 +614,10 @@ class Readings:
         score = next(filter(None, of_pairs), scores[0])
         typed = " ".join(("--score", shlex.quote(self._sql(score)), *self.seen.flags[score]))
         remedy = "name the column of outcomes (0 and 1, or two words) with --outcome"
-        amount = next((name for name in self.seen.amounts if name != scores[0]), None)
-        if amount is not None:
-            remedy += f", or write the event as a condition, such as --outcome '{sql_name(amount)} > 0'"
+        amount = next((f"{sql_name(name)} > 0" for name in self.seen.amounts if name != scores[0]), None)
+        mark = next((f"{sql_name(name)} IS NOT NULL" for name in self.seen.marks), amount)
+        if mark is not None:
+            remedy += f", or write the event as a condition, such as {typed} {sql_option('--outcome', mark)}"
         found = f"probabilities may be in {_some(scores)} ({'such as ' * (len(scores) > 1)}{typed})"
         return f"{found}, but no column looks like the outcome; {remedy}"
 

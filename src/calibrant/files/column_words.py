@@ -70,6 +70,8 @@ WORDS: Final = {
     "of a thing": _all_of("date time day type kind status result score prob count age"),
     "side": _all_of("team club home away opponent side fighter station store site product symbol"),
     "rank": _all_of("rank ranking decile percentile quantile quintile quartile grade rating stars position"),
+    "answer": _all_of("answer response reply output completion choice option selected"),
+    "log-odds": _all_of("margin logit logodds lin linpred xb raw decision"),
     "points": _all_of("score point pts goal run final"),
     "follow-up": _all_of("time duration followup follow futime survtime tte"),
     "odds": _all_of("odds moneyline moneylines cote cotes quote quoten cuota cuotas quota"),
@@ -84,6 +86,8 @@ _PHRASES: Final = {
     ),
     "true": re.compile("y"),
 }
+#: Names such as ``correct_answer``, which say what is true, and not whether a prediction was.
+_TRUE_ANSWER: Final = re.compile(r"(?:.+ )?(?:correct|right) (?:answer|label|option|class|choice|category|letter)s?")
 #: The roles of a column next to scores. A name has the first that it says; the first three are of a prediction.
 _ROLES: Final = ("right", "predicted", "wrong", "true", "label")
 OF_A_PREDICTION: Final = _ROLES[:3]
@@ -112,5 +116,7 @@ def has_word(name: str, what: str) -> bool:
 def role_of(name: str) -> str:
     """Return the role that a name says, such as ``"right"`` or ``"true"``; empty if it says none."""
     phrase = " ".join(words_of(name))
+    if _TRUE_ANSWER.fullmatch(phrase):
+        return "true"
     said = (role for role in _ROLES if has_word(name, role) or (role in _PHRASES and _PHRASES[role].fullmatch(phrase)))
     return next(said, "")

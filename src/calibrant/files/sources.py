@@ -330,6 +330,10 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> FileSou
 
 def _check_objects(table: FileTable, options: Options) -> None:
     """Reject a file without another column for the scores: name the keys of its objects, and the true class."""
+    seen = first_look(table.columns, table.head)
+    keys = [name for name in seen.cells if name.startswith(f"{table.objects[0]}.")]
+    if any(not len(seen.numbers(name)) or np.isnan(seen.numbers(name)).any() for name in keys):
+        return  # each row has only some of the keys
     try:
         selection = select(table.path, table.columns, options)
         if selection.probs != table.objects[:1]:
@@ -342,7 +346,6 @@ def _check_objects(table: FileTable, options: Options) -> None:
         select(table.path, table.columns, replace(options, probs=probs))
         target: tuple[str, ...] = ()
     except Unnamed:
-        seen = first_look(table.columns, table.head)
         truths = [name for name in (*seen.classes, *seen.outcomes) if not name.startswith(table.objects)]
         classes = {name.removeprefix(f"{table.objects[0]}.") for name in table.columns}
         truths.sort(key=lambda name: (not classes.issuperset(seen.labels(name)), role_of(name) != "true"))
