@@ -432,6 +432,13 @@ class _OfRows(_OfFiles):
             return f"pass --labels with {these}, in this order; the file has {', '.join(labels)}"
         return f"pass --labels with the {width} labels, separated by commas, in the order of the columns"
 
+    def _by_scores(self, labels: Sequence[str]) -> Sequence[str]:
+        """Return two labels, that of the larger scores second."""
+        targets = self.rows.targets
+        texts = (targets.astype(np.int64) if targets.dtype.kind == "f" else targets).astype(str)
+        means = [self.rows.arrays["probs"][texts == label].mean() for label in labels if np.any(texts == label)]
+        return labels[::-1] if len(means) == 2 and means[0] > means[1] else labels
+
     def _are_in_order(self, labels: Sequence[str]) -> bool:
         """Whether nothing contradicts that the columns have the order of the labels."""
         places = {label: place for place, label in enumerate(labels)}
@@ -441,6 +448,7 @@ class _OfRows(_OfFiles):
     def _for_events(self, labels: Sequence[str]) -> str:
         """Return what to type for each of two labels that may be the event of the scores."""
         event = event_of(labels, self.scores[0] if len(self.scores) == 1 else "")
+        labels = self._by_scores(labels) if event is None else labels
         orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
         events = [(f"if {quoted(order[1])} is the event", ("--labels", ",".join(order))) for order in orders]
         cases = (*events, *self.of_predicted(self.rows.paths[0]))
