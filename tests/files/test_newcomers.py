@@ -151,6 +151,14 @@ def test_what_a_file_could_mean(content, said):
     assert run("report", "f.csv", "--header-line", "50")[0] == 1
 
 
+def test_lines_within_a_cell_are_no_header():
+    texts = [f'"Why {k}?\nfirst, second, third, last\n{k}, 0.5"' for k in range(N)]
+    assert briers("report", save("f.csv", ["text", "prob", "outcome"], texts, P, Y)) == [pytest.approx(brier(P, Y))]
+    assert briers("report", save("g.csv", ["", "answer", "p", "y"], range(N), texts, P, Y)) == [
+        pytest.approx(brier(P, Y))
+    ]
+
+
 def test_names_that_are_numbers_are_names():
     path = save("f.csv", ["", "0", "1", "y_true"], range(N), (1 - P).round(3), P, Y)
     assert briers("report", path) == [pytest.approx(brier(P, Y), abs=1e-12)]

@@ -49,8 +49,9 @@ def check_header(path: str, fields: Sequence[str]) -> None:
     lines = _first_lines(path, _LINES)
     if re.match(r"\s*<(!doctype|html|table|\?xml)", lines[0] if lines else "", re.IGNORECASE):
         raise FileError(path, "is a web page or XML, not CSV", "export or download the table again, as CSV")
-    _check_later_line(path, names, lines)
-    rows = [row for line in lines[1:] if (row := _record([line], separator(path)))]
+    rows = [row for row in _records(lines, separator(path))[1:] if row]
+    if not _names_columns(fields, rows):
+        _check_later_line(path, names, lines)
     if any(map(_FRACTION.fullmatch, names)) and any(
         field and field in column for field, column in zip(fields, zip(*rows, strict=False), strict=False)
     ):
@@ -61,6 +62,14 @@ def check_header(path: str, fields: Sequence[str]) -> None:
         raise FileError(path, problem, remedy)
     if len(fields) == len(names) == 1:
         _check_single(path, names[0], rows)
+
+
+def _names_columns(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a first line names each column of the rows below it; the first name, and those at the end, may lack."""
+    width = max((place for place, field in enumerate(fields, 1) if field.strip()), default=0)
+    named = [field.strip() for field in fields[1 - bool(fields and fields[0].strip()) : width]]
+    fit = all(len(row) >= width and not any(cell.strip() for cell in row[len(fields) :]) for row in rows)
+    return width > 1 and fit and all(named) and len(set(named)) == len(named)
 
 
 def _check_later_line(path: str, names: Sequence[str], lines: Sequence[str]) -> None:
@@ -117,9 +126,16 @@ def _separator_of(lines: Sequence[str]) -> str:
 
 def _record(lines: Sequence[str], between: str) -> list[str]:
     """Return the fields of the first record of lines; none if it is not one of a file with this separator."""
+    return next(iter(_records(lines, between)), [])
+
+
+def _records(lines: Sequence[str], between: str) -> list[list[str]]:
+    """Return the fields of the records of lines, up to the first one that is not one of a file with this separator."""
+    records: list[list[str]] = []
     with suppress(csv.Error):  # such as '"a";"b"', which is not a line of a file with commas
-        return next(csv.reader(lines, delimiter=between, strict=True), [])
-    return []
+        for record in csv.reader(lines, delimiter=between, strict=True):
+            records.append(record)
+    return records
 
 
 def _first_lines(path: str, number: int) -> list[str]:
