@@ -599,7 +599,9 @@ class Readings:
         start = f"outcomes may be in {_some(outcomes)}, but " if outcomes else ""
         words = f"{start}no column looks like probabilities (numbers from 0 to 1, or percentages)"
         remedy = "convert a score on another scale to a probability, and name it with --score or --probs"
-        if sum(QUANTILES.fullmatch(name) is not None for name in found) > 1:
+        if not named:
+            remedy = "name the column of the probabilities with --score (one event) or --probs (many classes)"
+        elif sum(QUANTILES.fullmatch(name) is not None for name in found) > 1:
             remedy = "for quantile forecasts, see docs/quantiles.md"
         elif any(np.nanmin(self.seen.numbers(name)) < -1 for name in named):
             remedy += "; if it is a log-odds, pass --logits too"
