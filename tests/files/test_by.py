@@ -239,7 +239,7 @@ def test_dates_in_texts_are_read_as_proposed(
         assert "the columns are score, outcome, date" in err
         return
     typed = " or ".join(f'--by "{sql}"' for sql in proposed)
-    assert err.rstrip().endswith(f"to read these texts as dates, pass {typed}")
+    assert err.rstrip().endswith(f"to read the cells as dates, pass {typed}")
     status, out, _ = run("report", path, *shlex.split(typed.partition(" or ")[0]), "--json", "-")
     assert (status, len(json.loads(out)["groups"])) == (0, groups)
 

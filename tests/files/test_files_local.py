@@ -554,12 +554,12 @@ def test_an_error_proposes_the_encoding(tmp_path):
         (
             NAMED,
             "cp1252",
-            "line 1 is not UTF-8 text; save the file as UTF-8, or, if the line should contain 'größe,score,outcome",
+            "if the line should contain 'größe,score,outcome",
         ),
         (
             NAMED.replace("größe", "who"),
             "cp1252",
-            "if the line should contain 'Müller 0,0.1,0', name the encoding: calibrant",
+            "if the line should contain 'Müller 0,0.1,0', type: calibrant",
         ),
         (NAMED, "utf-16", "is text in utf-16, not in UTF-8; save the file as UTF-8, or name its encoding: calibrant"),
         (NAMED_LINES, "utf-16", " --encoding utf-16"),
@@ -567,7 +567,7 @@ def test_an_error_proposes_the_encoding(tmp_path):
         (
             NAMED.replace("größe", "who").replace("ü", "\x81"),
             "latin-1",
-            "or name its encoding with --encoding, such as latin-1",
+            "or name its encoding with --encoding, such as cp1250 (Polish, Czech)",
         ),
     ):
         path = tmp_path / ("f.jsonl" if text is NAMED_LINES else "f.csv")

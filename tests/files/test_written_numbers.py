@@ -379,7 +379,7 @@ def test_scores_without_an_outcome_are_named_with_a_condition(tmp_path):
         "probabilities may be in PoP, rain_mm (such as --score PoP --percent), but no column looks like the outcome"
         in err
     )
-    assert "or write the event as a condition, such as --outcome 'rain_mm > 0'" in err
+    assert 'or write the event as a condition, such as --score PoP --percent --outcome "rain_mm > 0"' in err
     found = estimates("report", path, "--score", "PoP", "--percent", "--outcome", "rain_mm > 0")
     assert found["brier"] == pytest.approx(BRIER)
 

@@ -552,7 +552,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--time",
     type=COLUMN,
-    help="Split the file into slices, one for each period of this column of dates or times.",
+    help="Split the file into slices, one for each period of this column (or SQL) of dates or times.",
     common="Split the file into slices by this column of dates.",
 )
 @option(
@@ -661,7 +661,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
     from calibrant.files.local import Conversion, converting
 
     # The message of an error may read the file again, as text in the same encoding.
-    with converting(Conversion(options.encoding, options.sheet)):
+    with converting(Conversion(options.encoding, options.sheet, options.header_line)):
         try:
             yield
         except Exception as error:
@@ -710,7 +710,9 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
 @shared.written
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.pass_context
-def apply(ctx: click.Context, /, encoding: str | None, sheet: str | None, **params: Any) -> None:
+def apply(
+    ctx: click.Context, /, encoding: str | None, sheet: str | None, header_line: int | None, **params: Any
+) -> None:
     """Apply a MAP of scores to FILE, and write its rows with one more column.
 
     \b
@@ -720,7 +722,7 @@ def apply(ctx: click.Context, /, encoding: str | None, sheet: str | None, **para
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
     numbers = {name: params[name] for name in ("logits", "percent", "odds")}
-    options = CommandOptions(**numbers, encoding=encoding, sheet=sheet)
+    options = CommandOptions(**numbers, encoding=encoding, sheet=sheet, header_line=header_line)
     shared.check(ctx, shared.problems_of_numbers(options))
     with _failing(ctx, options):
         from calibrant.cli import loading

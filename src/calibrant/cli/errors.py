@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -18,20 +19,28 @@ from calibrant.errors import CalibrantError, FileError, FileFault, InputError, m
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import SOFT_LABELS, Terms, reword
 from calibrant.files.class_names import EVENTS, event_of, order_of
-from calibrant.files.column_options import Unnamed, numbered
+from calibrant.files.column_kinds import contradict
+from calibrant.files.column_options import Unnamed, listed, numbered
 from calibrant.files.column_readings import Readings, best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
 from calibrant.files.hints import candidates_in, unusable_values, values_of, written_in
 from calibrant.files.loaded import BadRows
-from calibrant.files.paths import expand
+from calibrant.files.local import is_remote
+from calibrant.files.paths import expand, kind_of
+from calibrant.files.sources import table_of
 from calibrant.files.sql import sql_name, where_option
 
 if TYPE_CHECKING:
-    from calibrant.files.hints import Held
+    from calibrant.files.hints import Held, Unusable
     from calibrant.files.loaded import FileRows
 
 #: If less than this share of the outcomes is 0 or 1, the column is wrong, not its rows.
 _FEW: Final = 0.5
+#: What reads a kind of file in Python.
+_READERS: Final = {"csv": "pandas.read_csv({})", "parquet": "pandas.read_parquet({})"}
+#: At most this share of the scores is left out, of those that are so far from [0, 1].
+_FEW_SCORES: Final = 0.1
+_FAR: Final = 1e-3
 _SHARE: Final = re.compile(r"\(?\s*(\w+)\s*/\s*(\w+)\s*\)?")  # of two columns
 _LISTED: Final = 20  # labels or values that a message lists
 _ARRAYS: Final = (".npz", ".npy")
@@ -105,6 +114,8 @@ class _OfFiles:
                     remedy = self.for_outcomes(held, [error.path], error.column, error.score)
                 got = f"column {quoted(error.column)}: expected outcomes 0 or 1, got {_listing(held)}"
                 text = f"{error.path}: {got}; {remedy}"
+        elif isinstance(error, Unnamed) and (others := self._of_several(error.path)):
+            text = others if error.readings or others.startswith(error.path) else f"{text}; {others}"
         elif isinstance(error, Unnamed) and error.readings:
             cases = [f"{each.case}, type: {command_line(self.ctx, each.words)}" for each in error.readings]
             text = "; ".join([f"{error.path}: {error.problem}", error.words, *numbered(cases)])
@@ -139,18 +150,55 @@ class _OfFiles:
             return text
         listed = "; ".join(map(str, unusable[:_LISTED]))
         files = f" in {len(paths)} files" if len(paths) > 1 else ""
+        if least > 1 and all({*each.counts} <= {"empty", "NaN"} for each in unusable):
+            return f"{path}: values are missing{files}: {listed}; {self._without_missing(paths, unusable)}"
         if least == 1:  # a column that is missing comes first
             return f"{text}; values that cannot be used{files}: {listed}"
         return f"{path}: values that cannot be used{files}: {listed}; first: {text.removeprefix(f'{path}: ')}"
+
+    def _of_several(self, path: str) -> str:
+        """Return what is wrong with the columns of several files; empty for one file, or for the first of alike ones.
+
+        Only the first file asks what its columns mean. Another one has other columns.
+        """
+        paths = self._paths()
+        if path not in paths or len(paths) < 2 or kind_of(path) not in _READERS or is_remote(path):
+            return ""
+        other = next((name for name in paths if name != path), path)
+        try:
+            own, others = (table_of(name, kind_of(name), None).columns for name in (path, other))
+        except CalibrantError:
+            return ""
+        if set(own) == set(others):
+            return ""
+        if path != paths[0]:
+            names = f"has the columns {listed(own)}, but {other} has {listed(others)}"
+            return f"{path}: {names}; give the columns the same names in all files"
+        keys = [name for name in own if name in others]
+        if not keys:
+            return ""
+        reads = (_READERS[kind_of(name)].format(json.dumps(name, ensure_ascii=False)) for name in (path, other))
+        joined = '{}.merge({}, on={}).to_parquet("joined.parquet")'.format(*reads, json.dumps(keys))
+        return f"if the outcomes are in {other}, join the files, such as in Python with {joined}"
+
+    def _paths(self) -> list[str]:
+        """Return the files of the command; none if they cannot be found."""
+        try:
+            return expand(self.options.files)
+        except CalibrantError:
+            return []
+
+    def _without_missing(self, paths: Sequence[str], missing: Sequence[Unusable]) -> str:
+        """Return what to type to leave out the rows without a value in a column."""
+        known = [values_of(paths, each.column, self.options).is_known() for each in missing]
+        where = _where(" AND ".join(dict.fromkeys(known)), self.options)
+        return f"fill the cells, or to leave such rows out, type: {self.typed(*where)}"
 
     def _beside(self, path: str) -> list[str]:
         """Return the files whose rows are read with those of a file; a comparison may have a file a model."""
         if self.ctx.command.name == "compare" and self.options.scores is None:
             return [path]
-        try:
-            paths = expand(self.options.files)
-        except CalibrantError:
-            return [path]
+        paths = self._paths()
         return paths if path in paths else [path]
 
     def _for_filled_in(self, error: FileError) -> str:
@@ -268,13 +316,30 @@ class _OfRows(_OfFiles):
             return written
         if error.argument == "targets" and self.rows.targets.ndim == 1:
             remedy = self._for_labels(error)
-        elif error.argument == "probs" and not self.widths and error.facts.mistake in MAY_BE_LOGITS:
-            remedy = self._for_scores()
+        elif error.argument == "probs" and not self.widths:
+            remedy = self._for_few_scores()
+            if remedy is None and error.facts.mistake in MAY_BE_LOGITS:
+                remedy = self._for_scores()
         if remedy is None:
             remedy = reword(error, _TERMS)[-1]
             if error.argument == "probs" and error.fault is Fault.ROW_SUM:
                 remedy += self._for_models()
         return remedy
+
+    def _for_few_scores(self) -> str | None:
+        """Return what to type if a few scores, such as -1, are far from [0, 1]; None if many are, or none."""
+        scores, (name,) = self.rows.arrays["probs"], self.columns["probs"]
+        is_far = ~((scores >= -_FAR) & (scores <= 1 + _FAR))
+        few = int(np.count_nonzero(is_far))
+        if (
+            self.options.logits
+            or self.rows.paths[0].lower().endswith(_ARRAYS)
+            or not 0 < few <= _FEW_SCORES * len(scores)
+        ):
+            return None
+        column = sql_name(name) if re.fullmatch(r"\w+", name) else f"({name})"
+        typed = self.typed(*_where(f"{column} BETWEEN 0 AND 1", self.options))
+        return f"if rows without a score between 0 and 1 ({few:,}) have no prediction, leave them out, type: {typed}"
 
     def _for_scores(self) -> str | None:
         """Return what to type if the scores are integers such as a year; None if they may be logits."""
@@ -352,7 +417,13 @@ class _OfRows(_OfFiles):
             return f"the labels look 1-based; {order}type: {self.typed('--labels', listed)}"
         strings = error.fault is Fault.LABEL_NAMES
         are_all = len(labels) == width and are_names and (strings or mistake is Mistake.TWO_LABELS)
-        if are_all and are_numbered and few and all("," not in label for label in labels):
+        if (
+            are_all
+            and are_numbered
+            and few
+            and all("," not in label for label in labels)
+            and self._are_in_order(labels)
+        ):
             return f"if the columns have the order of these labels, type: {self.typed('--labels', ','.join(labels))}"
         if not strings:
             return None
@@ -361,9 +432,23 @@ class _OfRows(_OfFiles):
             return f"pass --labels with {these}, in this order; the file has {', '.join(labels)}"
         return f"pass --labels with the {width} labels, separated by commas, in the order of the columns"
 
+    def _by_scores(self, labels: Sequence[str]) -> Sequence[str]:
+        """Return two labels, that of the larger scores second."""
+        targets = self.rows.targets
+        texts = (targets.astype(np.int64) if targets.dtype.kind == "f" else targets).astype(str)
+        means = [self.rows.arrays["probs"][texts == label].mean() for label in labels if np.any(texts == label)]
+        return labels[::-1] if len(means) == 2 and means[0] > means[1] else labels
+
+    def _are_in_order(self, labels: Sequence[str]) -> bool:
+        """Whether nothing contradicts that the columns have the order of the labels."""
+        places = {label: place for place, label in enumerate(labels)}
+        codes = np.array([places.get(text, -1) for text in self.rows.targets.astype(str).tolist()])
+        return not contradict(self.rows.arrays["probs"], codes)
+
     def _for_events(self, labels: Sequence[str]) -> str:
         """Return what to type for each of two labels that may be the event of the scores."""
         event = event_of(labels, self.scores[0] if len(self.scores) == 1 else "")
+        labels = self._by_scores(labels) if event is None else labels
         orders = [order for order in (tuple(labels), tuple(labels[::-1])) if event in (None, order[1])]
         events = [(f"if {quoted(order[1])} is the event", ("--labels", ",".join(order))) for order in orders]
         cases = (*events, *self.of_predicted(self.rows.paths[0]))
@@ -413,6 +498,9 @@ def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:
 
 # ---------------------------------------------------------------- a column of outcomes that holds something else
 
+#: At most this share of the rows holds neither outcome where these rows are left out.
+_FEW_OTHERS: Final = 0.02
+
 #: Words for rows whose outcome is not known.
 _UNKNOWN: Final = re.findall(
     r"\w+",
@@ -444,7 +532,7 @@ _TIES: Final = (
 def _listing(held: Held, labels: Sequence[str] = ()) -> str:
     """Return the values that are not outcomes, or none of the labels, with the numbers of their rows."""
     wrong = {text: count for text, count in held.counts.items() if text not in labels} if labels else held.unusable
-    counts = sorted(wrong.items(), key=lambda each: (-each[1], each[0] is None, str(each[0])))
+    counts = sorted((wrong or held.counts).items(), key=lambda each: (-each[1], each[0] is None, str(each[0])))
     words = [f"{_value(text, held)} in {count:,}" for text, count in counts[:_LISTED]]
     if words:
         words[0] += " row" + "s" * (counts[0][1] != 1)
@@ -475,7 +563,10 @@ def _proposal(held: Held, options: CommandOptions) -> tuple[str, tuple[str, ...]
     pair = _pair_among(list(by_word))
     if pair is not None:
         rest = [word for word in by_word if word not in pair]
-        if all(word in (*_UNKNOWN, *_TIES) or (_is_number(word) and not _is_number(pair[1])) for word in rest):
+        n_rest = sum(held.counts[text] for word in rest for text in by_word[word])
+        are_few = n_rest <= max(1, _FEW_OTHERS * sum(held.counts.values()))  # such as a line of totals
+        is_known = (word in (*_UNKNOWN, *_TIES) or (_is_number(word) and not _is_number(pair[1])) for word in rest)
+        if are_few or all(is_known):
             return _of_pair([by_word[word] for word in pair], bool(rest), held, options)
     event = _event_among(list(by_word))
     return None if event is None else _of_event(by_word[event], held, options)
@@ -530,7 +621,9 @@ def _other_outcomes(held: Held, texts: Sequence[str]) -> tuple[str, str]:
     rest = [text for text in held.present if text not in texts]
     ties = sum(held.counts[text] for text in rest if text.strip().casefold() in _TIES)
     if not ties:
-        return "", f" and the rows of unknown outcome ({others:,}) are left out"
+        are_unknown = all(text.strip().casefold() in _UNKNOWN for text in rest)
+        what = "rows of unknown outcome" if are_unknown else "rows with other values, such as totals,"
+        return "", f" and the {what} ({others:,}) are left out"
     what = "ties" if ties == others else "ties and rows of unknown outcome"
     start = "for ties as a class of their own, pass the probabilities of all results with --probs; "
     return start, f" and the {what} ({others:,}) are left out"

@@ -306,6 +306,12 @@ stored = declared(
         help="The encoding of text files that are not UTF-8, such as cp1252 (Windows) or utf-16.",
     ),
     option("--sheet", metavar="NAME", help="The sheet to read, if a workbook has several."),
+    option(
+        "--header-line",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="The line with the names of the columns, if a CSV file or a sheet has a title above it.",
+    ),
 )
 written = declared(
     option("--percent", is_flag=True, help="Read the probabilities as percentages, such as 85 or '85%'."),
@@ -574,6 +580,7 @@ def _of_spark(options: CommandOptions) -> Iterator[Problem]:
     }
     others |= {"--odds": options.odds, "--events": options.events}
     others |= {"--decimal-comma": options.decimal_comma, "--encoding": options.encoding, "--sheet": options.sheet}
+    others |= {"--header-line": options.header_line}
     for option in _given(others):
         yield f"{option} is not available with --engine spark; pass only one of the two options"
     if options.notion == "multilabel":
@@ -711,7 +718,19 @@ def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterat
 _OF_RESULTS: Final = frozenset(
     {
         *("files", "correct", "sparse", "by", "by_values", "on", "clusters", "where", "labels", "level", "timezone"),
-        *("conditions", "gate", "decimal_comma", "encoding", "sheet", "quiet", "config", "no_config", "title", "date"),
+        *(
+            "conditions",
+            "gate",
+            "decimal_comma",
+            "encoding",
+            "sheet",
+            "header_line",
+            "quiet",
+            "config",
+            "no_config",
+            "title",
+            "date",
+        ),
         *("open_page", "json_path", "html_path", "markdown_path", "png_path", "svg_path", "pdf_path", "dpi"),
     }
 )

@@ -337,6 +337,7 @@ def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     names |= {"--outcome": options.outcome, "--target": options.target, "--where": options.where}
     names |= {"--weight": options.weight, "--weights-are": options.weights_are}
     names |= {"--encoding": options.encoding, "--sheet": options.sheet}
+    names |= {"--header-line": None if options.header_line is None else str(options.header_line)}
     flags = {"--logits": options.logits, "--percent": options.percent, "--decimal-comma": options.decimal_comma}
     named = [part for name in options.by for part in ("--by", name)]
     named += [part for option, name in names.items() if name is not None for part in (option, name)]

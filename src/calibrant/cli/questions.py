@@ -151,6 +151,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         "--odds": options.odds,
         "--events": options.events,
         "--sheet": _unused_sheet(options),
+        "--header-line": options.header_line,
         "--sketch": options.sketch_path,
         "--exact": options.exact,
         "--keep-going": options.keep_going,

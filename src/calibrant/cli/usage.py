@@ -37,7 +37,7 @@ SECTIONS: Final = {
     for title, names in {
         "Common options": "",
         "Columns": "targets_file weight weights_are by_values baseline paired own_outcomes percent decimal_comma odds "
-        "events trials encoding sheet labels class_names",
+        "events trials encoding sheet header_line labels class_names",
         "Evaluation": "notion classwise ordered marginal n_bins measures ignore_index timezone level n_resamples rng "
         "bands tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error "
         "cost_of_referral",
@@ -316,7 +316,8 @@ def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[s
     for word in ctx.meta.get(TYPED, ()):
         option = params.get(word.partition("=")[0]) if word.startswith("--") else None
         if skip or (option is not None and option in changed):
-            skip = not skip and "=" not in word
+            is_flag = isinstance(option, click.Option) and option.is_flag
+            skip = not skip and "=" not in word and not is_flag
             continue
         words.append(word)
     return " ".join(map(shell_word, [*words, *options]))

@@ -18,14 +18,15 @@ from click.core import ParameterSource
 
 from calibrant.cli import console, loading, output
 from calibrant.cli.options import CommandOptions
-from calibrant.errors import FileError, nearest, quoted
+from calibrant.errors import FileError, FileFault, nearest, quoted
 from calibrant.errors.wording import number
 from calibrant.files.column_values import number_in
 from calibrant.files.hints import first_values
 from calibrant.files.loaded import FileDecisions, FilePredictions, FileSketch
-from calibrant.files.paths import expand
+from calibrant.files.paths import expand, kind_of
 from calibrant.files.sketches import is_sketch_file
-from calibrant.files.sql import sql_name
+from calibrant.files.sources import table_of
+from calibrant.files.sql import dates_in, sql_name, sql_option
 from calibrant.monitoring import Monitor, state
 from calibrant.render.words import short
 from calibrant.results.envelope import of_file, parsed, read_bytes
@@ -86,7 +87,8 @@ def _loaded(
         return loading.load(ctx, options, step)
     if _are_years(ctx, options, options.time):
         return loading.load(ctx, replace(options, by=(options.time,), by_values=True), step)
-    periods = _PERIODS[options.every].format(sql_name(options.time))
+    time = _sql_of(options.time, options)
+    periods = _PERIODS[options.every].format(time)
     try:
         return loading.load(ctx, replace(options, by=(periods,)), step)
     except FileError as error:
@@ -94,10 +96,26 @@ def _loaded(
             raise
         named = quoted(periods), quoted(options.time)
         problem, remedy = (
-            text.replace(*named).replace(periods, sql_name(options.time)).replace("--by", "--time")
+            text.replace(*named).replace(periods, time).replace("--by", "--time")
             for text in (error.problem, error.remedy)
         )
+        if error.fault is not FileFault.VALUE:
+            remedy = _for_times(error.path, options.time) or remedy
         raise FileError(error.path, problem, remedy, error.options, error.fault, options.time) from None
+
+
+def _sql_of(time: str, options: CommandOptions) -> str:
+    """Return the SQL of ``--time``, which names a column or is SQL itself."""
+    path = expand(options.files)[0]
+    is_name = re.fullmatch(r"\w+", time) or is_sketch_file(path) or time in table_of(path, kind_of(path), None).columns
+    return sql_name(time) if is_name else time
+
+
+def _for_times(path: str, column: str) -> str:
+    """Return how to read the cells of a column as dates; empty if nothing fits them."""
+    cells = first_values(path, column)
+    typed = " or ".join(sql_option("--time", way) for way in dates_in(column, cells))
+    return f"to read the cells as dates, pass {typed}" if typed else ""
 
 
 def _are_years(ctx: click.Context, options: CommandOptions, column: str) -> bool:
@@ -111,8 +129,9 @@ def _are_years(ctx: click.Context, options: CommandOptions, column: str) -> bool
             problem = f"--time {quoted(column)} contains years, but --every {options.every} needs dates"
             raise FileError(path, problem, "leave --every out, so that each year is one slice")
         return True
-    problem = f"--time {quoted(column)} contains numbers such as {numbers[0]:g}, which are not dates or years"
-    raise FileError(path, problem, "name a column of dates, times, or years of four digits")
+    problem = f"--time {quoted(column)} contains numbers such as {numbers[0]:.12g}, which are not dates or years"
+    remedy = _for_times(path, column) or "name a column of dates, times, or years of four digits"
+    raise FileError(path, problem, remedy)
 
 
 def _updated(predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions) -> Monitor:

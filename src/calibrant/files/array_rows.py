@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import CalibrantError, FileError, FileFault, quoted
+from calibrant.files.column_kinds import is_like_scores
 from calibrant.files.column_options import ColumnSelection, Options
 from calibrant.files.column_values import (
     PERCENT_REMEDY,
@@ -39,11 +40,11 @@ from calibrant.files.column_values import (
     shown,
 )
 from calibrant.files.engine import FileTable
-from calibrant.files.local import load, located, reading
+from calibrant.files.local import is_workbook, load, located, reading
 from calibrant.files.odds import probabilities
 from calibrant.files.paths import kind_of
 from calibrant.files.roles import find
-from calibrant.files.sql import literal, where_option
+from calibrant.files.sql import literal, sql_option, where_option
 from calibrant.inputs.group_rows import group_name, without_zeros
 from calibrant.inputs.memory import max_memory
 
@@ -297,14 +298,21 @@ class _TableColumns:
             )
         if text is None:
             option = where_option(f"{table.spoken(name)} IS NOT NULL", table.where)
-            return self._bad(name, f"{place} is empty (null)", f"fill the cell, or leave such rows out with {option}")
+            fill = "fill the cell" + " (a formula has no value before Excel saves the file)" * is_workbook(table.path)
+            return self._bad(name, f"{place} is empty (null)", f"{fill}, or leave such rows out with {option}")
         if re.fullmatch(r"[-+]?\d*,\d+", text.strip()):
             problem, remedy = f"{place}: {shown(text)} is not a number", "if the file writes decimals with a comma, add"
+            if any("." in str(cell) for cell in table.head(_CELLS, (name,)).get(name, ())):
+                problem = f"{problem}, and other cells have a decimal point"
+                return self._error(problem, "write all numbers with a point, or all with a comma", column=name)
             return FileError(table.path, problem, remedy, ("--decimal-comma",), FileFault.VALUE, name)
         if table.comma and not math.isnan(number_in(text)):
             problem = f"{place}: {shown(text)} is not a number with a decimal comma"
             remedy = "leave --decimal-comma out, or write all numbers with a decimal comma"
             return self._error(problem, remedy, column=name)
+        if text.startswith("[") and re.fullmatch(r"\[[\s\d.eE+-]+\]", text.strip()):
+            problem = f"{place}: {shown(text)} has no commas between its numbers"
+            return self._error(problem, "write lists with commas, such as with array.tolist() in NumPy", column=name)
         wanted = "a list of numbers" if inside or text.startswith("[") else table.expected.get(name, "a number")
         problem = f"{place}: {shown(text)} is not {wanted}"
         if name in self._selection.probs and (is_signed(text) or (text.startswith("[") and "%" in text)):
@@ -313,8 +321,19 @@ class _TableColumns:
             return self._error(problem, "write percentages as fractions, such as 0.85 instead of 85%", column=name)
         if not text.startswith("[") and name not in self._selection.targets and table.holds_text(name):
             problem = f"column {quoted(name)} holds text such as {shown(text)}, not numbers"
-            return self._error(problem, "name a column of numbers", column=name)
+            return self._error(problem, self._for_text(name, text), column=name)
         return self._bad(name, problem, self._without(name, text))
+
+    def _for_text(self, name: str, text: str) -> str:
+        """Say what to do about a column of texts: a number in each text, or words such as "likely"."""
+        numbers = re.findall(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", text)
+        if len(numbers) == 1 and is_short(text):
+            return f"write the number alone, such as {numbers[0]}, or name a column of numbers"
+        is_score = self._selection.probs == (name,) and is_like_scores(name)
+        if not is_score or not is_short(text) or len(text.split()) > _WORDS:
+            return "name a column of numbers"
+        example = sql_option("--score", f"CASE {self._table.spoken(name)} WHEN {literal(text)} THEN 0.8 ... END")
+        return f"name a column of numbers, or give each text a probability, such as {example}"
 
     def _bad(self, name: str, problem: str, remedy: str) -> FileError:
         """Return the error of a cell; that of a single column of targets says which it is."""
@@ -344,6 +363,8 @@ def _texts(column: Any) -> NDArray[np.object_]:
 
 _STEP = 1 << 20  # bytes
 _BATCH = 32_000_000  # bytes that are read of an array at a time, where a row is shorter
+_WORDS = 3  # of a text that may stand for a probability
+_CELLS = 10_000  # that show how a column writes decimals
 _ROWS = 65_536  # the same in rows, at most
 _MOST_ROW = 80_000_000  # bytes of a row
 

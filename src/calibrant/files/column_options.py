@@ -53,6 +53,7 @@ class Options:
     trials: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    header_line: int | None = None
     labels: tuple[str, ...] | None = None
     without_outcomes: bool = False  #: whether the scores alone are read
 

@@ -16,20 +16,37 @@ One reading that is left is proposed, and several are listed.
 
 from __future__ import annotations
 
+import math
+import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Final
+
+import numpy as np
 
 from calibrant.errors import quoted
 from calibrant.files.class_names import event_of, has_event, order_of, words_of
-from calibrant.files.column_kinds import Candidates
+from calibrant.files.column_kinds import Candidates, is_like_scores
 from calibrant.files.column_options import ColumnReading, Options
-from calibrant.files.column_words import LIKE_OUTCOMES, LIKE_SCORES, OF_A_PREDICTION, WORDS, has_word, role_of
-from calibrant.files.sql import literal, sql_name
+from calibrant.files.column_words import (
+    HORIZON,
+    LIKE_OUTCOMES,
+    LIKE_SCORES,
+    OF_A_PREDICTION,
+    QUANTILES,
+    WORDS,
+    has_word,
+    role_of,
+)
+from calibrant.files.same_labels import classes_in_rows, equality, label_of
+from calibrant.files.sql import literal, sql_name, sql_option
 
 _NAMED: Final = 6  # columns of a kind that an error names
 LISTED: Final = 4  #: readings that an error lists
+_LONG: Final = 20  # names of columns, for which a pattern stands
 _PAIRS: Final = 10_000  # of a score and an outcome that are compared
 
 
@@ -52,7 +69,10 @@ class Readings:
         """Return the readings that names and values allow, each as the options that are not yet there."""
         readings: dict[tuple[str, ...], ColumnReading] = {}
         for reading in (self._left(each) for found in self._all() for each in self._with_event(found)):
-            if reading.words and not (reading.sql and reading.flags):  # an expression compares plain fractions
+            is_computed = reading.flags and dict(zip(reading.options[::2], reading.options[1::2], strict=True)).get(
+                "--score", self.options.score
+            ) not in (None, *self.seen.cells)
+            if reading.words and not is_computed:  # an expression computes with plain fractions
                 readings.setdefault(reading.words, reading)
         return list(readings.values())
 
@@ -66,8 +86,25 @@ class Readings:
         pairs = list(zip(reading.options[::2], reading.options[1::2], strict=True))
         named = [name for option, value in pairs if option in ("--score", "--probs") for name in value.split(",")]
         flags = dict.fromkeys(flag for name in named for flag in self.seen.flags.get(name, ()) if not given[flag])
+        flags |= dict.fromkeys(reading.flags)
+        pairs = [(option, self._sql(value) if option == "--score" else value) for option, value in pairs]
+        if named and set(named) <= set(self.seen.logs) and ("--probs", ",".join(named)) in pairs:
+            flags["--logits"] = None  # the softmax of logarithms of probabilities
+        pairs = [(option, self._short(value) if option == "--probs" else value) for option, value in pairs]
         left = tuple(word for pair in pairs if pair not in stated for word in pair)
         return replace(reading, options=left, flags=tuple(flags))
+
+    def _short(self, names: str) -> str:
+        """Return the pattern of many numbered columns; else their names."""
+        columns = names.split(",")
+        start = _common_beginning(columns)
+        numbers = {name[len(start) :] for name in columns}
+        are_numbered = len(columns) > _LONG and numbers == {*map(str, range(len(columns)))}
+        return self._pattern(columns) if are_numbered else names
+
+    def _sql(self, score: str) -> str:
+        """Return the name of a score; of logarithms of probabilities, the SQL of the probabilities."""
+        return f"exp({sql_name(score)})" if score in self.seen.logs else score
 
     def says_how(self, reading: ColumnReading) -> bool:
         """Whether a reading says how numbers are written, so that they are probabilities."""
@@ -75,6 +112,12 @@ class Readings:
             return True
         scores = (self.options.score, *self.options.models, *(self.options.probs or "").split(","))
         return bool(reading.flags) and {*filter(None, scores)} <= set(self.seen.scores)
+
+    def is_named(self, reading: ColumnReading) -> bool:
+        """Whether the name of a reading's score, or of its classes, says that they are probabilities."""
+        values = dict(zip(reading.options[::2], reading.options[1::2], strict=True))
+        scores = values.get("--score", values.get("--probs", "")).split(",")
+        return not {"--score", "--probs"} & values.keys() or any(map(is_like_scores, scores))
 
     def of_percent(self) -> Readings:
         """Return the readings in which numbers up to 100 may be per cents."""
@@ -97,19 +140,130 @@ class Readings:
         free = [name for name in self.seen.scores if name not in self.taken]
         tables = [table for table in self.seen.tables if set(table) <= set(free)]
         wide = [table for table in tables if len(table) > 2]
-        candidates = list(zip(self.seen.lists, strict=True)) or wide
-        readings = [each for columns in candidates for each in self._of_classes(columns, truths)]
+        lists = [name for name in self.seen.lists if name not in self.seen.one_hot] or self.seen.lists
+        candidates = list(zip(lists, strict=True)) or wide
+        of_classes = [self._of_classes(columns, truths) + self._of_one_hot(columns) for columns in candidates]
+        readings = [each for found in of_classes for each in _of_one_split(found)]
+        if wide and not readings:
+            readings = [each for table in wide if len(table) == 3 for each in self._of_sides(table)]
         return readings if readings or wide else self._of_single(free, tables, truths)
+
+    def _of_one_hot(self, columns: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of a column of lists next to lists with a 1 for the true class."""
+        return [
+            ColumnReading(("--probs", columns[0], "--target", name), f"if {quoted(name)} holds the true class")
+            for name in self.seen.one_hot
+            if columns[0] in self.seen.lists and name != columns[0] and name not in self.taken
+        ]
 
     def _of_single(
         self, free: Sequence[str], pairs: Sequence[Sequence[str]], truths: Sequence[str]
     ) -> list[ColumnReading]:
         """Return the readings of an event and its complement, else of scores, else of odds, else of counts."""
-        readings = [each for pair in pairs for each in self._of_complements(pair, truths)]
-        named = [name for name in free if LIKE_SCORES.search(name) or _alike(name, truths)]
+        named = [name for name in free if is_like_scores(name) or _alike(name, truths)]
+        readings = [each for name in (named or free)[:LISTED] for each in self.of_rows(name)]
+        readings = readings or [each for pair in pairs for each in self._of_complements(pair, truths)]
         readings = readings or self.of_scores(named or free, truths)
         readings = readings or [each for odds in self.seen.odds for each in self._of_classes(odds, truths)]
-        return readings or self._of_counts((named or free)[:LISTED])
+        readings = readings or self._of_counts((named or free)[:LISTED]) or self._of_odds(truths)
+        readings = readings or self._of_logits(truths)
+        return readings or [each for pair in pairs for each in self._of_sides(pair)]
+
+    def _of_logits(self, truths: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of numbered columns with negative and positive numbers, such as ``out_0``, as logits."""
+        groups: dict[str, list[str]] = {}
+        for name in self.seen.cells:
+            if match := re.fullmatch(r"(.*?)([0-9]+)", name):
+                groups.setdefault(match[1], []).append(name)
+        readings = self._of_log_odds(truths)
+        for columns in groups.values():
+            table = np.array([self.seen.numbers(name) for name in columns])
+            if len(columns) < 2 or self.taken.intersection(columns) or not table.min() < 0 < table.max():
+                continue
+            if np.all(table == np.floor(table)):
+                continue
+            case = f"if {_some(columns)} are the logits of the classes"
+            found = [each for truth in truths for each in self._of_classes(columns, [truth])]
+            readings += [replace(each, case=case, always=True, flags=("--logits",)) for each in found]
+        return readings
+
+    def _of_log_odds(self, truths: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of a column whose name and numbers say that it may be the log-odds of one event."""
+        return [
+            ColumnReading(
+                ("--score", name, "--outcome", truth),
+                f"if {quoted(name)} is the log-odds of the event in {quoted(truth)}",
+                always=True,
+                flags=("--logits",),
+            )
+            for name in self.seen.cells
+            if has_word(name, "log-odds") and self.seen.numbers(name).min() < 0 < self.seen.numbers(name).max()
+            for truth in _best(self.seen, [each for each in truths if {*self.seen.labels(each)} == {"0", "1"}], [name])
+        ]
+
+    def _of_sides(self, columns: Sequence[str]) -> list[ColumnReading]:
+        """Return the reading of the probabilities of two sides, and of a draw, next to the points of the sides."""
+        for one, other in permutations(columns, 2):
+            names = self._points(one, other)
+            if names is None:
+                continue
+            first, second = map(sql_name, names)
+            points = [self.seen.numbers(name) for name in names]
+            case = f"if {quoted(one)} is the probability that {quoted(names[0])} exceeds {quoted(names[1])}"
+            if len(columns) == 3:
+                (draw,) = {*columns} - {one, other}
+                texts = map(literal, (one, other, draw))
+                results = "CASE WHEN {3} > {4} THEN {0} WHEN {3} < {4} THEN {1} ELSE {2} END"
+                options = ("--probs", ",".join(columns), "--outcome", results.format(*texts, first, second))
+                return [ColumnReading((*options, "--labels", ",".join(columns)), case, always=True, sql=True)]
+            has_ties = bool(np.any(points[0] == points[1]))
+            case += ", and you want to leave ties out" * has_ties
+            ties = self._and_where(f"{first} <> {second}") if has_ties else ()
+            options = ("--score", one, "--outcome", f"{first} > {second}", *ties)
+            return [ColumnReading(options, case, always=True, sql=True)]
+        return []
+
+    def _points(self, one: str, other: str) -> tuple[str, str] | None:
+        """Return the columns of points of two sides whose names differ like those of their probabilities."""
+        side, rival = _differences(one, other)
+        for name in self.seen.cells if side and rival else ():
+            of_rival = name.removesuffix(side) + rival if name.endswith(side) else name.replace(side, rival, 1)
+            if of_rival in {*self.seen.cells} - {name} and has_word(name.replace(side, " "), "points"):
+                points = [self.seen.numbers(each) for each in (name, of_rival)]
+                if not any(np.isnan(each).any() for each in points) and max(map(np.max, points)) > 1:
+                    return name, of_rival
+        return None
+
+    def _and_where(self, condition: str) -> tuple[str, str]:
+        """Return the option of a condition, next to the one that is there."""
+        where = self.options.where
+        return "--where", condition if where is None else f"({where}) AND {condition}"
+
+    def of_rows(self, score: str) -> list[ColumnReading]:
+        """Return the readings of a table with a row for each class: the event is that the class is the true one."""
+        readings = []
+        for name, truth, cases in classes_in_rows(self.seen, score):
+            case = f"if each row has the probability of the class in {quoted(name)}"
+            cluster = ("--cluster", *cases) if cases and not self.options.clusters else ()
+            right = equality(self.seen, name, truth)
+            readings.append(ColumnReading(("--score", score, "--outcome", right, *cluster), case, sql=True))
+        return readings
+
+    def _of_odds(self, truths: Sequence[str]) -> list[ColumnReading]:
+        """Return the readings of a column with the decimal odds of one event."""
+        readings = []
+        for name in self.seen.cells:
+            odds = self.seen.numbers(name)
+            if name in self.taken or not has_word(name, "odds") or not np.nanmin(odds, initial=math.inf) > 1:
+                continue
+            case = f"if {quoted(name)} are decimal odds (1 / odds includes the margin of the bookmaker)"
+            for truth in _best(self.seen, self._fitting([name], truths, ()), [name]):
+                labels = self.seen.labels(truth)
+                for other, event in (labels, labels[::-1]) if len(labels) == 2 else ():
+                    if event_of(labels) in (None, event):
+                        options = ("--score", f"1 / {sql_name(name)}", "--outcome", truth, *_spelled(other, event))
+                        readings.append(ColumnReading(options, case, always=True, sql=True))
+        return readings
 
     def _of_counts(self, scores: Sequence[str]) -> list[ColumnReading]:
         """Return the readings of scores of levels, next to the numbers of events and trials of each level."""
@@ -126,11 +280,27 @@ class Readings:
         if len(scores) == 1:
             guesses = self._guesses(scores, truths)
             truths, predicted = [name for name in truths if name not in guesses], [*predicted, *guesses]
+            predicted += [name for name in self._answers(truths, scores[0]) if name not in predicted]
+            truths = [name for name in truths if name not in predicted]
         pairs = _best_pairs(seen, scores, self._fitting(scores, truths, predicted))[: 2 * LISTED]
         readings = [each for score, truth in pairs for each in self._of_pair(score, truth, truths, predicted)]
         if self.options.models or self.options.percent:  # models are columns, and the expressions are of fractions
             readings = [each for each in readings if each.options[1] in scores]
         return self._with_right(scores[0], [truth for _, truth in pairs], readings) if len(scores) == 1 else readings
+
+    def _answers(self, truths: Sequence[str], score: str) -> list[str]:
+        """Return the columns whose labels a column has too whose name says that it is true.
+
+        Of two labels, the name says that it is an answer, and the score may be that of the label.
+        """
+        of, true = self.seen.labels, [name for name in truths if role_of(name) == "true"]
+        return [
+            name
+            for name in (*self.seen.classes, *self.seen.outcomes)
+            if role_of(name) == ""
+            and any(len(label_of(self.seen, name, truth)) == len(of(name)) > 1 for truth in true)
+            and (len(of(name)) > 2 or (has_word(name, "answer") and self.seen.may_be_of(score, name)))
+        ]
 
     def _with_right(self, score: str, truths: Sequence[str], readings: list[ColumnReading]) -> list[ColumnReading]:
         """Return the readings of a score, with those of columns that say whether a prediction was right."""
@@ -168,6 +338,10 @@ class Readings:
         seen, is_named, labels = self.seen, _is_named_so(score, truth), self.seen.labels(truth)
         case = f"if {quoted(score)} is the probability of the event in {quoted(truth)}"
         event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=is_named)
+        if follow_up := self._follow_up(score):
+            case = f"if {quoted(truth)} is known at the time in {quoted(score)} for every row"
+            censored = f"for censored times in {quoted(follow_up)}, see docs/censoring.md"
+            event = replace(event, case=f"{case} ({censored})", always=True)
         may_be_event = truth in seen.outcomes or len(labels) <= 2 or has_event(labels)
         others = [name for name in truths if name != truth and seen.may_be_of(score, name)]
         named = [name for name in others if role_of(name) == "label"]
@@ -180,6 +354,11 @@ class Readings:
             readings += self._of_guess(score, truth, guess, is_rival=guess in rivals)
         return [event, *readings] if may_be_event else readings
 
+    def _follow_up(self, score: str) -> str:
+        """Return a column of times beside a risk up to a time, such as ``risk_5y``: its rows may be censored."""
+        found = (name for name in self.seen.cells if HORIZON.search(score) and has_word(name, "follow-up"))
+        return next((name for name in found if self.seen.numbers(name).max() > 1), "")
+
     def _with_event(self, reading: ColumnReading) -> list[ColumnReading]:
         """Return a reading of a score and its outcome without ties, and with the label of the event.
 
@@ -190,10 +369,9 @@ class Readings:
         _, score, _, truth = reading.options
         labels = self.seen.labels(truth)
         if truth in self.seen.ties:
-            ties = f"{sql_name(truth)} <> 0.5"
-            where = ties if self.options.where is None else f"({self.options.where}) AND {ties}"
+            where = self._and_where(f"{sql_name(truth)} <> 0.5")
             case = f"if 0.5 in {quoted(truth)} is a tie, and you want to leave ties out"
-            return [replace(reading, options=(*reading.options, "--where", where), case=case, always=True)]
+            return [replace(reading, options=(*reading.options, *where), case=case, always=True)]
         if score not in self.seen.scores or len(labels) != 2 or any("," in label for label in labels):
             return [reading]
         usual = event_of(labels, score)
@@ -221,15 +399,16 @@ class Readings:
     def _right(self, score: str, truth: str, guess: str, doubt: str = "") -> ColumnReading:
         """Return the reading of a score as the probability that a predicted label is the true one."""
         case = f"if {quoted(score)} is the probability of the predicted label {quoted(guess)}{doubt}"
-        right = f"{sql_name(guess)} = {sql_name(truth)}"
+        right = equality(self.seen, guess, truth)
         return ColumnReading(
             ("--score", score, "--outcome", right), case, is_named=_is_named_so(score, truth), sql=True
         )
 
     def _share_labels(self, truth: str, guess: str, predicted: Sequence[str]) -> bool:
         """Whether columns share labels; if the names leave open that one is predicted, both of two labels."""
-        labels, others = set(self.seen.labels(truth)), set(self.seen.labels(guess))
-        return not labels.isdisjoint(others) and (guess in predicted or len(labels) > 2 or labels == others)
+        labels, same = self.seen.labels(truth), label_of(self.seen, guess, truth)
+        are_all = len(same) == len(labels) == len(self.seen.labels(guess))
+        return bool(same) and (guess in predicted or len(labels) > 2 or are_all)
 
     def _of_guess(self, score: str, truth: str, guess: str, *, is_rival: bool) -> list[ColumnReading]:
         """Return the readings of a score as that of a predicted label; of rivals, either may be the truth."""
@@ -238,7 +417,7 @@ class Readings:
         doubt = f" or {quoted(other)}" if is_rival and not is_label else ""
         readings = [replace(self._right(score, other, one, doubt), is_named=is_named)]
         case = readings[0].case
-        if not doubt and len(labels) == 2 and set(labels) == set(self.seen.labels(guess)):
+        if not doubt and len(labels) == len(self.seen.labels(guess)) == len(label_of(self.seen, guess, truth)) == 2:
             readings += [
                 ColumnReading(
                     options,
@@ -253,9 +432,10 @@ class Readings:
     def _as_event(self, score: str, truth: str, predicted: str) -> list[tuple[str, ...]]:
         """Return the options that read a score of a predicted label as that of the event; of each label if unknown."""
         labels, name = self.seen.labels(truth), sql_name(score)
+        name, spelled = self._sql(score) if score in self.seen.logs else name, label_of(self.seen, predicted, truth)
         return [
             (
-                *("--score", f"CASE WHEN {_equals(predicted, event)} THEN {name} ELSE 1 - {name} END"),
+                *("--score", f"CASE WHEN {_equals(predicted, spelled[event])} THEN {name} ELSE 1 - {name} END"),
                 *("--outcome", truth, *_spelled(other, event)),
             )
             for other, event in (labels, labels[::-1])
@@ -272,7 +452,8 @@ class Readings:
             return [answer]
         if self.options.percent:  # the expressions compare fractions
             return [replace(answer, always=True)]
-        event = ("--score", score, "--outcome", f"({sql_name(score)} >= 0.5) = ({_equals(right, yes)})")
+        probability = self._sql(score) if score in self.seen.logs else sql_name(score)
+        event = ("--score", score, "--outcome", f"({probability} >= 0.5) = ({_equals(right, yes)})")
         predicted = "which is predicted if this probability is 0.5 or more"
         case = f"if {quoted(score)} is the probability of an event, {predicted}"
         larger = f"{case}, and you want to evaluate the larger of this probability and its complement"
@@ -307,26 +488,41 @@ class Readings:
             case = f"if {quoted(truth)} holds the true class"
             odds = self.seen.odds.get(tuple(columns))
             form = ("--odds", odds) if odds is not None else ()
+            if odds is not None:
+                case = f"if {_some(columns)} are the odds of the classes in {quoted(truth)}"
             reading = ColumnReading(("--probs", names, "--target", truth, *form), case, is_named=is_named)
-            if len(columns) > 1 and options.labels is None and options.class_names is None:
-                order, numbers = order_of(columns, labels), tuple(map(str, range(len(columns))))
-                if order is None and not {*labels} <= {*numbers}:
-                    continue
-                if order is None:
-                    case = f"if value 0 in {quoted(truth)} is the class of column {quoted(columns[0])}, and so on"
-                    reading = replace(reading, case=case, always=True)
-                elif order != numbers:
-                    reading = replace(reading, options=(*reading.options, "--labels", ",".join(order)))
-            readings.append(reading)
+            known = options.labels is not None or options.class_names is not None
+            ordered = reading if known else self._in_order(reading, columns, labels)
+            readings += [] if ordered is None else [ordered]
         return readings
+
+    def _in_order(self, reading: ColumnReading, columns: Sequence[str], labels: Sequence[str]) -> ColumnReading | None:
+        """Return a reading of classes with the order of their labels; None if nothing says it."""
+        width = len(columns) if len(columns) > 1 else self.seen.width(columns[0])
+        numbers, order = tuple(map(str, range(width))), order_of(columns, labels) if len(columns) > 1 else None
+        if order is not None:
+            left = () if order == numbers else ("--labels", ",".join(order))
+            return replace(reading, options=(*reading.options, *left))
+        if len(columns) == 1 and len(labels) == width and not self.seen.are_in_order(columns[0], reading.options[3]):
+            return None  # the lists have another order than the labels
+        if {*labels} <= {*numbers}:
+            case = f"if value 0 in {quoted(reading.options[3])} is the class of column {quoted(columns[0])}, and so on"
+            return reading if len(columns) == 1 else replace(reading, case=case, always=True)
+        guess = _numbered_or_listed(columns, labels, width)
+        if guess is None:
+            return reading if len(columns) == 1 else None
+        return replace(reading, options=(*reading.options, *guess[1:]), case=guess[0], always=True)
 
     def _multilabel(self) -> list[ColumnReading]:
         """Return the reading of several scores, each with its outcome: ``prob_toxic`` and ``toxic``, and so on."""
         of_words: dict[str, list[tuple[str, str]]] = {}
+        outcomes = self.seen.outcomes
+        start = re.sub(r"[^_.\- ]*$", "", os.path.commonprefix(outcomes)) if len(outcomes) > 1 else ""  # noqa: RUF071
         for score in self.seen.scores:
-            for outcome in self.seen.outcomes:
-                if outcome != score and outcome in score:
-                    of_words.setdefault(score.replace(outcome, "*", 1), []).append((score, outcome))
+            for outcome in outcomes:
+                event = outcome[len(start) :]
+                if outcome != score and event and event in score:
+                    of_words.setdefault(score.replace(event, "*", 1), []).append((score, outcome))
         pairs = max(of_words.values(), key=len, default=[])
         if len(pairs) < 2:
             return []
@@ -352,13 +548,13 @@ class Readings:
         if "--probs" in values:
             kinds.append(("probabilities of classes", self.seen.lists or values["--probs"].split(",")))
         elif "--score" in values:
-            kinds.append(("probabilities", self.seen.scores))
+            kinds.append(("probabilities", self.seen.scores or [values["--score"]]))
         if "--outcome" in values and not readings[0].sql:
             outcomes = [name for name in self.truths if name in self.seen.outcomes]
             kinds.append(("outcomes", outcomes or [values["--outcome"]]))
         elif "--target" in values:
             target = values["--target"]
-            kinds.append(("labels", target.split(",") if "," in target else self.truths))
+            kinds.append(("labels", target.split(",") if "," in target else self.truths or [target]))
         words = [f"{what} in {_some(names)}" for what, names in kinds]
         if kinds and kinds[-1][0] in ("outcomes", "labels") and not all(each.is_named for each in readings):
             words[-1] += " (a guess from the values)"
@@ -369,9 +565,11 @@ class Readings:
         columns = next((table for table in self.seen.tables if len(table) > 2), ())
         if self.taken - {None} or self.options.probs is not None:
             return ""
+        if not self.seen.scores and not self.seen.lists:
+            return self._without_scores()
         if not columns:
             return self._without_outcome()
-        probs = f"probabilities of classes may be in {_some(columns)} (--probs {','.join(columns)})"
+        probs = f"probabilities of classes may be in {_some(columns)} (--probs {shlex.quote(self._pattern(columns))})"
         target = next((name for name in self.truths if self._fits(columns, name)), None)
         if target is None:
             remedy = "add a column of true classes, and name it with --target"
@@ -380,21 +578,86 @@ class Readings:
         order = f"the names of the columns do not show which label belongs to which column; with --labels, {labels}"
         return f"{probs}, labels in {target} (--target {target}); {order}"
 
+    def _pattern(self, columns: Sequence[str]) -> str:
+        """Return the pattern that columns alone match; else their names."""
+        start = _common_beginning(columns)
+        is_short = sum(name.startswith(start) for name in self.seen.cells) == len(columns)
+        return f"{start}*" if start and is_short else ",".join(columns)
+
+    def _without_scores(self) -> str:
+        """Return which columns hold numbers on another scale, where no column looks like probabilities."""
+        found = [name for name in self.seen.cells if not np.isnan(self.seen.numbers(name)).all()]
+        others = [name for name in found if name not in self.truths and not has_word(name, "thing")]
+        named = ([name for name in found if is_like_scores(name)] or others)[:LISTED]
+        ranges = [
+            f"{quoted(name)} has numbers from {np.nanmin(each):g} to {np.nanmax(each):g}"
+            for name, each in ((name, self.seen.numbers(name)) for name in named)
+        ]
+        outcomes = [name for name in self.truths if name in self.seen.outcomes]
+        if not named and not outcomes:
+            return ""
+        start = f"outcomes may be in {_some(outcomes)}, but " if outcomes else ""
+        words = f"{start}no column looks like probabilities (numbers from 0 to 1, or percentages)"
+        remedy = "convert a score on another scale to a probability, and name it with --score or --probs"
+        if not named:
+            remedy = "name the column of the probabilities with --score (one event) or --probs (many classes)"
+        elif sum(QUANTILES.fullmatch(name) is not None for name in found) > 1:
+            remedy = "for quantile forecasts, see docs/quantiles.md"
+        elif any(np.nanmin(self.seen.numbers(name)) < -1 for name in named):
+            remedy += "; if it is a log-odds, pass --logits too"
+        return f"{words}{': ' * bool(ranges)}{', '.join(ranges)}; {remedy}"
+
     def _without_outcome(self) -> str:
         """Return what to do about a column of scores next to no column that looks like the outcome."""
         scores = self.seen.scores
         if not scores or self._fitting(scores, self.truths, ()):
             return ""
-        typed = " ".join(("--score", shlex.quote(scores[0]), *self.seen.flags[scores[0]]))
+        of_pairs = (event_of(pair) for pair in self.seen.tables if len(pair) == 2)
+        score = next(filter(None, of_pairs), scores[0])
+        typed = " ".join(("--score", shlex.quote(self._sql(score)), *self.seen.flags[score]))
         remedy = "name the column of outcomes (0 and 1, or two words) with --outcome"
-        amount = next((name for name in self.seen.amounts if name != scores[0]), None)
-        if amount is not None:
-            remedy += f", or write the event as a condition, such as --outcome '{sql_name(amount)} > 0'"
+        amount = next((f"{sql_name(name)} > 0" for name in self.seen.amounts if name != scores[0]), None)
+        mark = next((f"{sql_name(name)} IS NOT NULL" for name in self.seen.marks), amount)
+        if mark is not None:
+            remedy += f", or write the event as a condition, such as {typed} {sql_option('--outcome', mark)}"
         found = f"probabilities may be in {_some(scores)} ({'such as ' * (len(scores) > 1)}{typed})"
         return f"{found}, but no column looks like the outcome; {remedy}"
 
 
 # ---------------------------------------------------------------- evidence
+
+
+def _numbered_or_listed(columns: Sequence[str], labels: Sequence[str], width: int) -> tuple[str, ...] | None:
+    """Return the case and the options of labels that are as many as the columns, but do not name them."""
+    if len(labels) != width or any("," in label for label in labels):
+        return None
+    first = f"the class of column {quoted(columns[0])}" if len(columns) > 1 else "the first of each list"
+    if labels == tuple(str(number + 1) for number in range(width)):
+        return f"if label 1 is {first}, and so on", "--labels", f"1-{width}" if width > 2 else "1,2"
+    if len(columns) > 1:
+        return None
+    return f"if {quoted(labels[0])} is {first}, and so on in this order", "--labels", ",".join(labels)
+
+
+def _of_one_split(readings: Sequence[ColumnReading]) -> list[ColumnReading]:
+    """Return the readings whose columns have a word in common, such as ``val_probs`` and ``val_labels``; else all."""
+    alike = [each for each in readings if set(words_of(each.options[1])) & set(words_of(each.options[3]))]
+    return list(alike or readings)
+
+
+def _common_beginning(names: Sequence[str]) -> str:
+    """Return what names begin with, up to the last sign that separates words or begins a number."""
+    start = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071 - these are not paths
+    numbered = all(name[len(start) :].isdecimal() for name in names)
+    return re.sub(r"[0-9]*$", "", start) if numbered else re.sub(r"[^_.\- ]*$", "", start)
+
+
+def _differences(one: str, other: str) -> tuple[str, str]:
+    """Return in what two names differ, such as 1 and 2, or home and away."""
+    start = len(os.path.commonprefix((one, other)))  # noqa: RUF071
+    rests = one[start:], other[start:]
+    end = len(os.path.commonprefix([rest[::-1] for rest in rests]))  # noqa: RUF071
+    return rests[0][: len(rests[0]) - end], rests[1][: len(rests[1]) - end]
 
 
 def best_pair(seen: Candidates, scores: Sequence[str], outcomes: Sequence[str]) -> tuple[str, str] | None:

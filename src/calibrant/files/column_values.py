@@ -23,7 +23,13 @@ from calibrant.table.cluster_labels import SEPARATOR, ClusterLabels, as_clusters
 PERCENT_REMEDY = "pass --percent if the numbers are percentages"
 
 _LONGEST = 40  # characters of a cell that an error shows
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "-", "?", "missing"}
+_MISSING = frozenset(
+    (
+        "",
+        *["na", "n/a", "n.a.", "nan", "nat", "null", "none", "missing", "<na>", ".", "-", "--", "–", "—", "?"],
+        *["#n/a", "#nv", "#n/d", "#div/0!", "#value!", "#ref!", "#num!"],  # of Excel, also in German and Spanish
+    )
+)
 _PER_CENT = re.compile(r"%?\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*%?")
 
 
@@ -186,6 +192,7 @@ def _spell(value: Any, labels: tuple[str, ...]) -> str:
     spellings = [text, text.lower() if isinstance(value, (bool, np.bool_)) else text]
     with contextlib.suppress(ValueError):
         spellings.append(group_name(float(text)))
+    spellings.append(text.strip())  # spaces around a label say nothing
     return next((spelling for spelling in spellings if spelling in labels), group_name(value))
 
 

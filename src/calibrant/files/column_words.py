@@ -70,6 +70,11 @@ WORDS: Final = {
     "of a thing": _all_of("date time day type kind status result score prob count age"),
     "side": _all_of("team club home away opponent side fighter station store site product symbol"),
     "rank": _all_of("rank ranking decile percentile quantile quintile quartile grade rating stars position"),
+    "answer": _all_of("answer response reply output completion choice option selected"),
+    "log-odds": _all_of("margin logit logodds lin linpred xb raw decision"),
+    "points": _all_of("score point pts goal run final"),
+    "follow-up": _all_of("time duration followup follow futime survtime tte"),
+    "odds": _all_of("odds moneyline moneylines cote cotes quote quoten cuota cuotas quota"),
     "when": _all_of("season year month week day date round leg"),
 }
 #: Whole names, as words, that say the same; some words of `right` do only alone or after another one.
@@ -81,11 +86,22 @@ _PHRASES: Final = {
     ),
     "true": re.compile("y"),
 }
+#: Names such as ``correct_answer``, which say what is true, and not whether a prediction was.
+_TRUE_ANSWER: Final = re.compile(r"(?:.+ )?(?:correct|right) (?:answer|label|option|class|choice|category|letter)s?")
 #: The roles of a column next to scores. A name has the first that it says; the first three are of a prediction.
 _ROLES: Final = ("right", "predicted", "wrong", "true", "label")
 OF_A_PREDICTION: Final = _ROLES[:3]
 #: Names that are preferred, where the values allow several columns.
 LIKE_SCORES: Final = re.compile(r"prob|score|pred|risk|chance|conf|forecast|^p(_|$)|_p$", re.IGNORECASE)
+#: Names of logarithms of probabilities, and of p-values, which are not probabilities of an event.
+LIKE_LOGS: Final = re.compile(r"log_?p(rob(abilit(y|ies))?)?s?(_|$)|log_?lik", re.IGNORECASE)
+P_VALUES: Final = re.compile(r"(^|[^a-z])p[ _.-]?val(ue)?s?([^a-z]|$)", re.IGNORECASE)
+#: Names of quantiles of a number.
+QUANTILES: Final = re.compile(r"(q|quantile|percentile)[ _.-]?[0-9.]+", re.IGNORECASE)
+#: A time in the name of a risk, such as ``risk_5y``.
+HORIZON: Final = re.compile(
+    r"(?<![0-9])[0-9]+[ _-]?(y|yr|yrs|year|years|m|mo|month|months|d|day|days)(?![a-z])", re.IGNORECASE
+)
 LIKE_OUTCOMES: Final = re.compile(
     r"outcome|label|target|true|truth|actual|obs|result|won|win|event|hit|class|^y(_|$)", re.IGNORECASE
 )
@@ -100,5 +116,7 @@ def has_word(name: str, what: str) -> bool:
 def role_of(name: str) -> str:
     """Return the role that a name says, such as ``"right"`` or ``"true"``; empty if it says none."""
     phrase = " ".join(words_of(name))
+    if _TRUE_ANSWER.fullmatch(phrase):
+        return "true"
     said = (role for role in _ROLES if has_word(name, role) or (role in _PHRASES and _PHRASES[role].fullmatch(phrase)))
     return next(said, "")

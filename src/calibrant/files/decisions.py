@@ -16,10 +16,11 @@ import numpy as np
 from calibrant.errors import CalibrantError, FileError, InputError, quoted
 from calibrant.files.decision_columns import add_columns, without_nulls
 from calibrant.files.decision_rows import CACHE, LABELS, WRAPPERS, Cell, DecisionRows, Fail, is_decisions, labels_of
+from calibrant.files.header_lines import separator
 from calibrant.files.local import load, located, reading
 from calibrant.files.log_rows import first_object, objects_in, parse
 from calibrant.files.paths import bounded_lines, expand, kind_of, open_text
-from calibrant.files.text import header, separator
+from calibrant.files.text import header
 from calibrant.inputs.decision_log import DecisionLog
 
 #: A file of labels, labels by the ids of the rows, or those of each row.

@@ -12,6 +12,22 @@ from calibrant.errors import FileError, quoted
 #: The encoding of Windows in Western Europe and America, and five bytes more for what is not its text.
 WINDOWS: Final = "cp1252"
 
+#: Encodings of other alphabets, with what they are for.
+_OTHERS: Final = "cp1250 (Polish, Czech), cp1251 (Russian), cp1254 (Turkish), cp932 (Japanese) or gb18030 (Chinese)"
+
+#: What the first bytes of a file that is not text are those of.
+BINARY: Final = {
+    b"PAR1": "Parquet (.parquet)",
+    b"ARROW1": "Arrow (.arrow)",
+    b"PK\x03\x04": "an archive (.zip, .npz or .xlsx)",
+    b"\x93NUMPY": "an array (.npy)",
+    b"\x1f\x8b": "compressed (.gz)",
+    b"BZh": "compressed (.bz2)",
+    b"\xfd7zXZ": "compressed (.xz)",
+    b"\x28\xb5\x2f\xfd": "compressed (.zst)",
+    b"\xd0\xcf\x11\xe0": "an old workbook (.xls)",
+}
+
 _MARKS: Final = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _STEP: Final = 1 << 20  # characters that are copied at a time
 _BYTES: Final = 1 << 20  # of a line that are looked at, at most
@@ -27,13 +43,21 @@ def is_encoding(name: str) -> bool:
     return True
 
 
-def recode(path: str, source: str, copy: str, encoding: str) -> None:
-    """Copy a text to a file in UTF-8; ``path`` is its name in errors.
+def recode(path: str, source: str, copy: str, encoding: str | None, skipped: int) -> None:
+    """Copy a text to a file in UTF-8 without its first lines; ``path`` is its name in errors.
 
-    It raises `FileError` for bytes that are not text in this encoding.
+    Without an encoding, bytes that are not UTF-8 stay what they are. It raises `FileError` for bytes that are not text
+    in the encoding, and for a text without further lines.
     """
-    with _opened(source, encoding) as text, open(copy, "x", encoding="utf-8", newline="") as target:
+    errors = "surrogateescape" if encoding is None else "strict"
+    with (
+        _opened(source, encoding or "utf-8-sig", errors) as text,
+        open(copy, "x", encoding="utf-8", errors=errors, newline="") as target,
+    ):
         try:
+            for _ in range(skipped):
+                if not text.readline():
+                    raise too_short(path, skipped + 1)
             shutil.copyfileobj(text, target, _STEP)
         except UnicodeError as error:
             problem = f"is not text in the encoding {encoding} ({error})"
@@ -43,9 +67,12 @@ def recode(path: str, source: str, copy: str, encoding: str) -> None:
 def not_utf8(path: str, source: str) -> FileError:
     """Return the error of a text that is not UTF-8, with the encoding that it may have; ``source`` is where it is."""
     with _opened(source) as stream:
-        head = stream.read(4)
+        head = stream.read(8)
+    written = next((kind for start, kind in BINARY.items() if head.startswith(start)), None)
+    if written is not None:
+        return FileError(path, f"is not text but {written}", "give its name the right ending, or unpack it first")
     encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
-    if encoding is None and len(head) == 4 and not head[1] and not head[3]:
+    if encoding is None and len(head) == 8 and not head[1] and not head[3]:
         encoding = "utf-16-le"
     if encoding is not None:
         problem = f"is text in {encoding}, not in UTF-8"
@@ -55,18 +82,26 @@ def not_utf8(path: str, source: str) -> FileError:
     try:
         text = line.decode(WINDOWS)
     except UnicodeDecodeError:
-        remedy = "save the file as UTF-8, or name its encoding with --encoding, such as latin-1, cp1251 or gb18030"
+        remedy = f"save the file as UTF-8, or name its encoding with --encoding, such as {_OTHERS}"
         return FileError(path, problem, remedy)
     first = next((place for place, character in enumerate(text) if not character.isascii()), 0)
     part = text[max(first - _SHOWN, 0) : first + _SHOWN].strip()
-    remedy = f"save the file as UTF-8, or, if the line should contain {quoted(part)}, name the encoding"
+    remedy = f"save the file as UTF-8, or name its encoding with --encoding, such as {_OTHERS}"
+    remedy = f"{remedy}; if the line should contain {quoted(part)}, type"
     return FileError(path, problem, remedy, ("--encoding", WINDOWS))
 
 
-def _opened(source: str, encoding: str | None = None) -> Any:
+def too_short(path: str, line: int | None) -> FileError:
+    """Return the error of a text, or a sheet, that ends before the line with the names of its columns."""
+    return FileError(path, f"has no line {line}", "with --header-line, name the line with the names of the columns")
+
+
+def _opened(source: str, encoding: str | None = None, errors: str = "strict") -> Any:
     """Open a file, compressed or not, as text in an encoding, or as bytes."""
     opened = gzip.open if source.lower().endswith(".gz") else open
-    return opened(source, "rb") if encoding is None else opened(source, "rt", encoding=encoding, newline="")
+    return (
+        opened(source, "rb") if encoding is None else opened(source, "rt", encoding=encoding, errors=errors, newline="")
+    )
 
 
 def _wrong_line(source: str) -> tuple[int, bytes]:

@@ -538,7 +538,8 @@ class EngineTable(FileTable):
 
     def _wrong_sql(self, option: str, sql: str, error: Exception) -> FileError:
         """Return an error about SQL of the user's own."""
-        remedy = self._for_dates(option, sql) or f"the columns are {listed(self.columns)}"
+        remedy = self._for_names(option, sql) or self._for_dates(option, sql) or self._for_commas(sql)
+        remedy = remedy or f"the columns are {listed(self.columns)}"
         return FileError(self.path, f"{option} {quoted(sql)}: {_about_dates(error)}", remedy)
 
     def _for_dates(self, option: str, sql: str) -> str:
@@ -549,9 +550,30 @@ class EngineTable(FileTable):
         if call is None or name is None:
             return ""
         cells = [cell for cell in self.head(_DATES, (name,)).get(name, ()) if cell]
-        ways = dates_in(name, cells) if all(isinstance(cell, str) for cell in cells) else []
+        ways = dates_in(name, cells)
         typed = " or ".join(sql_option(option, f"{call[1]}({way})") for way in ways)
-        return f"to read these texts as dates, pass {typed}" if ways else ""
+        return f"to read the cells as dates, pass {typed}" if ways else ""
+
+    def _for_names(self, option: str, sql: str) -> str:
+        """Return how to write a column whose name is a word of SQL, such as ``when``; empty without one."""
+        mended = sql
+        for name in self.columns:
+            if re.fullmatch(r"\w+", name) and sql_name(name) != name:
+                mended = re.sub(rf"(?<![\w\"']){re.escape(name)}(?![\w\"'])", identifier(name), mended)
+        same = mended == sql or _syntax_error(f"[\n{mended}\n]", option) is not None
+        return "" if same else f"write the name of the column in double quotes: {sql_option(option, mended)}"
+
+    def _for_commas(self, sql: str) -> str:
+        """Return the option for decimal commas, if a column in SQL has them; else empty."""
+        names = tuple(self.mentioned(sql))
+        cells = [str(cell) for each in self.head(_DATES, names).values() for cell in each if cell]
+        are_commas = (
+            not self.comma
+            and cells
+            and any("," in cell for cell in cells)
+            and all(re.fullmatch(r"\s*[-+]?\d*(,\d+)?\s*", cell) for cell in cells)
+        )
+        return "if the comma is the decimal point, pass --decimal-comma" if are_commas else ""
 
     def _query(self, what: str, numbered: bool = False) -> str:
         table = self.relation()

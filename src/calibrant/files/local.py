@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from calibrant.errors import CalibrantError, FileError, MissingDependencyError, is_missing, meant, quoted
 from calibrant.errors.exceptions import package_command
-from calibrant.files.encodings import not_utf8, recode
+from calibrant.files.encodings import BINARY, not_utf8, recode, too_short
 from calibrant.files.sheet_reader import SECONDS, SHEETS
 from calibrant.inputs.memory import max_memory
 from calibrant.runtime.process import sweep, undone
@@ -51,33 +51,27 @@ _FIRST_STEP: Final = 1 << 15  # from the network, where a large piece may take l
 _LARGEST_STEP: Final = 1 << 23
 
 _WORKBOOK: Final = ".xlsx"
-_TEXTS: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+_JSON: Final = (".json", ".jsonl", ".ndjson")
+_TEXTS: Final = (".csv", ".tsv", *_JSON)
 #: The program that reads workbooks.
 _READER: Final = os.path.join(os.path.dirname(__file__), "sheet_reader.py")
 
-#: What the first bytes of a file that is not text are those of.
-_BINARY: Final = {
-    b"PAR1": "Parquet (.parquet)",
-    b"ARROW1": "Arrow (.arrow)",
-    b"PK\x03\x04": "an archive (.npz or .xlsx)",
-    b"\x93NUMPY": "an array (.npy)",
-    b"\x1f\x8b": "compressed",
-}
-
 _copies: dict[str, str] = {}  # names, and where their copies are; removed at the end of the process
 _spooled: list[Any] = []  # the standard input that was copied
-_Version = tuple[int, int, str | None]  # the time and the size of a file, and the sheet or the encoding
+_Version = tuple[int, int, str | None]  # the time and the size of a file, and how it is converted
 #: Files that are converted, and what was wrong with them.
 _converted: dict[str, tuple[_Version | None, CalibrantError | None]] = {}
 _sheets: dict[str, str] = {}  # the sheet of each workbook that was copied
+_attempted: set[str] = set()  # texts that were to be copied, also without success
 _recoded: dict[str, str] = {}  # the names of texts in other encodings, and their copies in UTF-8
 
 
 class Conversion(NamedTuple):
-    """How files are converted: the encoding of texts, and the sheet of workbooks."""
+    """How files are converted: the encoding of texts, the sheet of workbooks, and where their columns are named."""
 
     encoding: str | None = None
     sheet: str | None = None
+    header_line: int | None = None  #: the line, or the row, with the names of the columns
 
 
 _conversion = Conversion()  # of the command that runs, on all of its threads
@@ -167,7 +161,7 @@ def spool() -> str:
     text = head.decode(_conversion.encoding or "utf-8-sig", errors="replace").lstrip()
     if not text:
         raise FileError(STANDARD_INPUT, "is empty", "pipe CSV with a header, or JSON lines, into the command")
-    for start, kind in _BINARY.items():
+    for start, kind in BINARY.items():
         if head.startswith(start):
             raise FileError(STANDARD_INPUT, f"is not text but {kind}", "write the data to a file, and name that file")
     ending = ".jsonl" if text.startswith("{") else ".json" if text.startswith("[") else ".csv"
@@ -222,9 +216,10 @@ def converting(conversion: Conversion) -> Iterator[None]:
         yield
     finally:
         _conversion = before
-        for path in list(_recoded):
+        for path in _attempted:
             for names in (_recoded, _copies, _converted):
                 names.pop(path, None)
+        _attempted.clear()
 
 
 def convert(path: str) -> None:
@@ -232,13 +227,17 @@ def convert(path: str) -> None:
 
     `check_bytes` raises what went wrong.
     """
-    source, (encoding, sheet) = original(path), _conversion
+    source, (encoding, sheet, header_line) = original(path), _conversion
+    has_title = header_line is not None and header_line > 1 and not source.lower().removesuffix(".gz").endswith(_JSON)
+    how = f"{sheet or encoding or ''} {header_line or ''}"
     if not os.path.getsize(source):  # an error of its own
         return
     if is_workbook(source):
-        stand_in(path, source, lambda: _to_csv(path, source, sheet), sheet)
-    elif encoding is not None and is_text(source) and source not in _recoded.values():
-        stand_in(path, source, lambda: _to_utf8(path, source, encoding), encoding)
+        stand_in(path, source, lambda: _to_csv(path, source, sheet), how)
+    elif (encoding is not None or has_title) and is_text(source) and source not in _recoded.values():
+        skipped = (header_line or 1) - 1 if has_title else 0
+        _attempted.add(path)
+        stand_in(path, source, lambda: _to_utf8(path, source, encoding, skipped), how)
 
 
 def is_workbook(path: str) -> bool:
@@ -251,10 +250,10 @@ def is_text(path: str) -> bool:
     return path.lower().removesuffix(".gz").endswith(_TEXTS)
 
 
-def _to_utf8(path: str, source: str, encoding: str) -> str:
-    """Copy a text to one in UTF-8, and return its path."""
+def _to_utf8(path: str, source: str, encoding: str | None, skipped: int) -> str:
+    """Copy a text, without its first lines, to one in UTF-8, and return its path."""
     copy = new_copy(os.path.splitext(source.lower().removesuffix(".gz"))[1])
-    recode(path, source, copy, encoding)
+    recode(path, source, copy, encoding, skipped)
     _recoded[path] = copy
     return copy
 
@@ -269,7 +268,10 @@ def _to_csv(path: str, source: str, sheet: str | None) -> str:
     load("python_calamine", f"to read {os.path.basename(path)}", "excel")
     copy = new_copy(".csv")
     asked = {"source": os.path.abspath(source), "copy": copy, "memory": max_memory(), "sheet": sheet}
-    filled = _read_apart(path, asked)
+    asked["first_row"] = _conversion.header_line or 1
+    filled, largest = _read_apart(path, asked)
+    if filled and os.path.exists(copy) and not os.path.getsize(copy):
+        raise too_short(path, _conversion.header_line)
     if not filled:
         raise FileError(path, "has no filled cells", "write the predictions again, or leave the file out")
     listed = ", ".join(filled[:SHEETS])
@@ -278,14 +280,14 @@ def _to_csv(path: str, source: str, sheet: str | None) -> str:
         raise FileError(path, f"has no sheet {quoted(sheet)} with cells", remedy)
     if sheet is None and len(filled) > 1:
         count = f"more than {SHEETS}" if len(filled) > SHEETS else str(len(filled))
-        remedy = f"name the sheet with the predictions, such as --sheet {shlex.quote(filled[0])}"
+        remedy = f"name the sheet with the predictions, such as --sheet {shlex.quote(largest)}"
         raise FileError(path, f"has {count} sheets with cells: {listed}", remedy)
     _sheets[path] = sheet or filled[0]
     return copy
 
 
-def _read_apart(path: str, asked: dict[str, Any]) -> list[str]:
-    """Run `sheet_reader` in a process of its own, and return the names of the filled sheets.
+def _read_apart(path: str, asked: dict[str, Any]) -> tuple[list[str], str]:
+    """Run `sheet_reader` in a process of its own, and return the names of the filled sheets, and the largest one.
 
     A few bytes may make the reader of workbooks take any memory, after which it ends its process.
     """
@@ -306,8 +308,8 @@ def _read_apart(path: str, asked: dict[str, Any]) -> list[str]:
         raise _unreadable(
             path, answer.get("error") or f"the process that reads the workbook ended with status {reader.returncode}"
         )
-    sheets: list[str] = answer["sheets"]
-    return sheets
+    sizes: dict[str, int] = answer["sheets"]
+    return list(sizes), max(sizes, key=sizes.__getitem__, default="")
 
 
 def _unreadable(path: str, problem: str) -> FileError:
@@ -473,7 +475,8 @@ def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> boo
             cells = list(_cells(stream, styles))
     if not cells:
         return False
-    left, top = min(cell.column for cell in cells), min(cell.row for cell in cells)
+    left = min(cell.column for cell in cells)
+    top = min(cell.row for cell in cells) + (_conversion.header_line or 1) - 1
     places = {left + header.index(name) for name in names}
     of_names = [cell for cell in cells if cell.column in places and cell.row > top]
     formatted = sum(cell.is_percent for cell in of_names)

@@ -69,7 +69,7 @@ ADVICE = {
         ".txt",
         ".dat",
         ".tab",
-    ): "rename the file to .csv if commas separate the columns, or to .tsv if tabs separate them",
+    ): "rename the file to .csv if commas, semicolons or tabs separate the columns",
     (".pt", ".pth", ".ckpt", ".safetensors"): "load the file yourself, and save its tensors as arrays with numpy.savez",
     (".h5", ".hdf5", ".mat", ".db", ".sqlite", ".duckdb"): "export the table from its program as CSV or Parquet",
     (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar"): "unpack the file first",
@@ -110,7 +110,7 @@ def kind_of(path: str) -> str:
     got = f"unknown ending {quoted(ending)}" if ending else "a name without an ending"
     for endings, (problem, remedy) in FOREIGN.items():
         if ending in endings:
-            raise FileError(path, problem, _filled(remedy, path), fault=FileFault.UNKNOWN_KIND)
+            raise FileError(path, problem, in_words_of(remedy, path), fault=FileFault.UNKNOWN_KIND)
     advice = next((words for endings, words in ADVICE.items() if ending in endings), None)
     advice = (
         advice
@@ -119,7 +119,7 @@ def kind_of(path: str) -> str:
     raise FileError(path, got, advice, fault=FileFault.UNKNOWN_KIND)
 
 
-def _filled(remedy: str, path: str) -> str:
+def in_words_of(remedy: str, path: str) -> str:
     """Return a remedy with the name of the file, and the names of new files, as texts of Python and R."""
     stem = os.path.splitext(os.path.basename(path) if is_remote(path) else path)[0]
     names = {"name": path, "parquet": f"{stem}.parquet", "csv": f"{stem}.csv"}

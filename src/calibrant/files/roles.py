@@ -165,11 +165,13 @@ def find(
     except Unnamed as error:
         if error.options or options.without_outcomes:
             raise
-        found = Readings(first_look(columns, first_cells, percent=options.percent), options)
-        readings = found.readings()
-        if not readings:
-            found = found.of_percent()
-            readings = found.readings()
+        plain = Readings(first_look(columns, first_cells, percent=options.percent), options)
+        found, readings = plain, plain.readings()
+        if not any(plain.is_named(each) for each in readings):
+            in_percent = plain.of_percent()
+            others = in_percent.readings()
+            if not readings or any(in_percent.is_named(each) for each in others):
+                found, readings = in_percent, others
         if readings:
             raise _asking(path, error.problem, found.in_words(readings), readings, noun) from None
         remedy = found.unmatched()
@@ -243,6 +245,8 @@ def _question_of_event(score: str, usual: ColumnReading, found: Readings, noun: 
         return _Question(problem, _CHOOSE, found.of_right(score, target))
     if score not in seen.scores:
         return _Question("", _CHOOSE, [usual])
+    if in_rows := found.of_rows(score):
+        return _Question(f"each case has a row for each class in {quoted(target)}", _CHOOSE, in_rows)
     readings = found.of_scores([score], found.truths if role == "label" else [target]) or [usual]
     is_only = [each.options[-2:] for each in readings] == [usual.options]
     if is_only and role == "label" and seen.may_be_of(score, target):

@@ -24,10 +24,10 @@ def main() -> None:
     """Read what to copy from standard input; write the names of the filled sheets, or what is wrong."""
     asked = json.load(sys.stdin)
     sys.path[:] = asked["import_path"]
-    json.dump(_answer(asked["source"], asked["copy"], asked["memory"], asked["sheet"]), sys.stdout)
+    json.dump(_answer(asked["source"], asked["copy"], asked["memory"], asked["sheet"], asked["first_row"]), sys.stdout)
 
 
-def _answer(source: str, copy: str, memory: int, sheet: str | None) -> dict[str, Any]:
+def _answer(source: str, copy: str, memory: int, sheet: str | None, first_row: int) -> dict[str, Any]:
     try:
         import python_calamine
 
@@ -41,7 +41,7 @@ def _answer(source: str, copy: str, memory: int, sheet: str | None) -> dict[str,
             if damaged is not None:
                 return {"error": f"{damaged} differs from its checksum"}
             stream.seek(0)
-            return {"sheets": _copied(python_calamine.CalamineWorkbook.from_filelike(stream), copy, sheet)}
+            return {"sheets": _copied(python_calamine.CalamineWorkbook.from_filelike(stream), copy, sheet, first_row)}
     except BaseException as error:  # a panic of the reader is not an Exception
         if isinstance(error, MemoryError):
             return {"large": ""}
@@ -66,18 +66,22 @@ def _limit_memory(size: int) -> None:
             return
 
 
-def _copied(book: Any, copy: str, wanted: str | None) -> list[str]:
-    """Return the names of the filled sheets; write the wanted one, or the first one, to a CSV."""
-    filled: list[str] = []
+def _copied(book: Any, copy: str, wanted: str | None, first_row: int) -> dict[str, int]:
+    """Return the filled sheets with their numbers of rows.
+
+    The wanted one, or the first one, is written to a CSV, from a row on.
+    """
+    filled: dict[str, int] = {}
     for name in sorted(book.sheet_names, key=lambda name: name != wanted):  # the wanted one first
         sheet = book.get_sheet_by_name(name)
         if sheet.start is None or not sheet.height:
             continue
-        filled.append(name)
+        filled[name] = sheet.height
         if len(filled) > SHEETS:
             break
         if len(filled) == 1:
-            rows = itertools.islice(sheet.iter_rows(), sheet.start[0], None)  # empty rows come first
+            start = sheet.start[0] + first_row - 1  # empty rows come first
+            rows = itertools.islice(sheet.iter_rows(), start, None)
             with open(copy, "x", encoding="utf-8", newline="") as target:
                 csv.writer(target, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
     return filled

@@ -24,6 +24,7 @@ from calibrant.files.cluster_hints import Errors, cluster_hint, parts_of_ids
 from calibrant.files.column_kinds import ROWS, first_look
 from calibrant.files.column_options import ColumnSelection, Options, Unnamed, check_same
 from calibrant.files.column_values import Piece, number_in
+from calibrant.files.column_words import role_of
 from calibrant.files.counts import rows_of_counts
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.loaded import Omitted
@@ -232,6 +233,13 @@ def _check_options(path: str, kind: str, options: Options, targets_file: str | N
         raise FileError(path, "--sheet is for workbooks (.xlsx), but the file is not one", "leave --sheet out")
     for option, value, kinds, problem, remedy in (
         (
+            "--header-line",
+            options.header_line,
+            ("csv",),
+            "is for text tables and workbooks, but the file is .{}",
+            "leave --header-line out",
+        ),
+        (
             "--decimal-comma",
             options.decimal_comma,
             ("csv", "json"),
@@ -265,11 +273,13 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     """Open arrays of probabilities, and the array of their targets."""
     _check_array_options(paths[0], options)
     if targets_file is None:
-        raise FileError(
-            paths[0],
-            "a .npy file of probabilities contains no targets",
-            "name the .npy file of the targets with --targets FILE",
-        )
+        problem, remedy = "a .npy file of probabilities contains no targets", "name the .npy file of the targets"
+        folder = os.path.dirname(paths[0])
+        beside = [os.path.join(folder, name) for name in sorted(os.listdir(folder or ".")) if name.endswith(".npy")]
+        others = [name for name in beside if name not in paths]
+        if len(others) != 1:
+            raise FileError(paths[0], problem, f"{remedy} with --targets FILE")
+        raise FileError(paths[0], problem, f"{remedy}, such as", ("--targets", *others))
     logits = all("logits" in os.path.basename(path).lower() for path in paths)
     if options.percent and logits:
         raise FileError(paths[0], "--percent is given, but the name of the file suggests logits", "leave --percent out")
@@ -320,6 +330,10 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> FileSou
 
 def _check_objects(table: FileTable, options: Options) -> None:
     """Reject a file without another column for the scores: name the keys of its objects, and the true class."""
+    seen = first_look(table.columns, table.head)
+    keys = [name for name in seen.cells if name.startswith(f"{table.objects[0]}.")]
+    if any(not len(seen.numbers(name)) or np.isnan(seen.numbers(name)).any() for name in keys):
+        return  # each row has only some of the keys
     try:
         selection = select(table.path, table.columns, options)
         if selection.probs != table.objects[:1]:
@@ -332,9 +346,10 @@ def _check_objects(table: FileTable, options: Options) -> None:
         select(table.path, table.columns, replace(options, probs=probs))
         target: tuple[str, ...] = ()
     except Unnamed:
-        seen = first_look(table.columns, table.head)
-        truth = [name for name in (*seen.classes, *seen.outcomes) if not name.startswith(table.objects)][:1]
-        target = ("--target", *truth) if truth else ()
+        truths = [name for name in (*seen.classes, *seen.outcomes) if not name.startswith(table.objects)]
+        classes = {name.removeprefix(f"{table.objects[0]}.") for name in table.columns}
+        truths.sort(key=lambda name: (not classes.issuperset(seen.labels(name)), role_of(name) != "true"))
+        target = ("--target", truths[0]) if truths else ()
     remedy = f"the keys of {table.objects[0]} are the classes; name the keys, such as"
     raise Unnamed(table.path, problem, remedy, ("--probs", probs, *target))
 

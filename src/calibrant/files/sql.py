@@ -149,18 +149,36 @@ def sql_option(option: str, sql: str) -> str:
 
 
 #: How texts write dates that are not ISO dates; a time may follow.
-_FORMS_OF_DATES: Final = ("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d")
+_FORMS_OF_DATES: Final = (
+    *("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%d-%b-%Y"),
+    *("%d-%b-%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %Y", "%B %Y", "%b-%y", "%m/%Y", "%Y-%m"),
+)
 _FORMS_OF_TIMES: Final = ("", " %H:%M", " %H:%M:%S")
+#: What numbers are that count days or seconds, as SQL, with the least and the largest of the years 1980 to 2100.
+_COUNTED_TIMES: Final = {
+    "DATE '1899-12-30' + CAST({} AS INTEGER)": (29_221, 73_050),  # the days of Excel
+    "to_timestamp({})": (315_532_800, 4_102_444_800),
+    "to_timestamp({} / 1000)": (315_532_800_000, 4_102_444_800_000),
+}
 
 
-def dates_in(name: str, texts: Sequence[str]) -> list[str]:
-    """Return the SQL that reads a column of texts as dates, in each form that all of these texts have."""
-    ways: dict[str, Callable[[str], datetime]] = {
+def dates_in(name: str, cells: Sequence[Any]) -> list[str]:
+    """Return the SQL that reads the cells of a column as dates, in each form that all of them have."""
+    texts = [str(cell) for cell in cells]
+    are_numbers = all(map(str.isdecimal, texts))  # which SQL does not read as text
+    column = f"CAST({sql_name(name)} AS VARCHAR)" if are_numbers else sql_name(name)
+    ways: dict[str, Callable[[str], Any]] = {
         f"CAST({sql_name(name)} AS DATE)": lambda text: _date("%Y-%m-%d", text[:10])
     }
     for form in map("".join, itertools.product(_FORMS_OF_DATES, _FORMS_OF_TIMES)):
-        ways[f"strptime({sql_name(name)}, {literal(form)})"] = partial(_date, form)
+        ways[f"strptime({column}, {literal(form)})"] = partial(_date, form)
+    for sql, (least, largest) in _COUNTED_TIMES.items():
+        ways[sql.format(sql_name(name))] = partial(_between, least, largest)
     return [sql for sql, read in ways.items() if texts and _all_read(read, texts)]
+
+
+def _between(least: int, largest: int, text: str) -> bool:
+    return least <= float(text) <= largest
 
 
 def _date(form: str, text: str) -> datetime:

@@ -24,12 +24,14 @@ from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.column_options import ColumnSelection
 from calibrant.files.encodings import not_utf8
 from calibrant.files.engine import Engines, EngineTable
+from calibrant.files.header_lines import REMEDY, check_header, fields_of_header, separator
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import (
     LONGEST_LINE,
     LONGEST_OBJECT,
     bounded_lines,
     check_text,
+    in_words_of,
     open_bytes,
     open_text,
     utf8_path,
@@ -81,7 +83,7 @@ class CsvTable(EngineTable):
     @property
     def header(self) -> tuple[str, ...]:
         """The fields of the first line, with their spaces, also where they are empty."""
-        return tuple(_fields(self.path, separator(self.path)))
+        return tuple(fields_of_header(self.path))
 
     def relation(self) -> str:
         """Return the SQL of the table: all text, but for the columns that a condition uses."""
@@ -269,54 +271,17 @@ def header(path: str) -> tuple[str, ...]:
 
     It raises `FileError` for a first line that is not a header, or one with the separators of another format.
     """
-    remedy = "the first line must name the columns"
-    with reading(path, remedy, "has no readable header"):
-        fields = _fields(path, separator(path))
+    with reading(path, REMEDY, "has no readable header"):
+        fields = fields_of_header(path)
     if len(fields) > MOST_COLUMNS:
         raise FileError(path, f"has {len(fields):,} columns, but calibrant reads at most {MOST_COLUMNS:,}", _AS_LISTS)
     if any("\udc80" <= character <= "\udcff" for field in fields for character in field):
         raise not_utf8(path, located(path))
+    check_header(path, fields)
     if not any(field.strip() for field in fields):
-        raise FileError(path, "has an empty first line", remedy)
+        raise FileError(path, "has an empty first line", REMEDY)
     # A nameless first column is what pandas writes for its index.
-    names = tuple(field.strip() or f"column{number}" for number, field in enumerate(fields))
-    _check_header(path, names, remedy)
-    return names
-
-
-def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
-    """Reject numbers, and one name with separators of another format in it."""
-    if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
-        raise FileError(path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
-    if len(names) == 1:
-        for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
-            if other in names[0]:
-                remedy = "separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
-                wrong, right = (".csv", ".tsv") if other == "\t" else (".tsv", ".csv")
-                stem, found, rest = os.path.basename(path).rpartition(wrong)
-                if found:
-                    remedy = f"rename the file to {stem}{right}{rest}, or {remedy}"
-                raise FileError(path, f"has its columns separated by {word}", remedy)
-
-
-def separator(path: str) -> str:
-    """Return what separates the columns: semicolons where the first line has them, and commas make it one column."""
-    if ".tsv" in os.path.basename(located(path)).lower():
-        return "\t"
-    try:
-        commas = len(_fields(path, ","))
-    except csv.Error:  # such as '"a";"b"', which is not a line of a file with commas
-        commas = 1
-    with suppress(csv.Error):
-        return ";" if commas == 1 and len(_fields(path, ";")) > 1 else ","
-    return ","
-
-
-def _fields(path: str, between: str) -> list[str]:
-    """Return the fields of the first line."""
-    # The text is read ahead of the first line, and what follows there may be a column that nobody asks for.
-    with open_text(path, errors="surrogateescape") as stream:
-        return next(csv.reader(bounded_lines(stream), delimiter=between, strict=True), [])
+    return tuple(field.strip() or f"column{number}" for number, field in enumerate(fields))
 
 
 def _counts(name: str, number: str) -> dict[str, str]:
@@ -597,25 +562,30 @@ def _check_single(path: str, remedy: str) -> None:
             problem = "contains a single object over several lines"
         else:
             problem = ""
-    problem = _orient(content) or problem
+    problem, call = _orient(content) or (problem, "")
+    if call:
+        remedy = in_words_of(f"in Python, use {call}.to_parquet({{parquet}})", path)
     if problem:
         raise FileError(path, problem, remedy)
 
 
-def _orient(content: Any) -> str:
-    """Say in which way an object holds a table; empty for an object that may be a row."""
+def _orient(content: Any) -> tuple[str, str] | None:
+    """Say in which way an object holds a table, and what reads it in Python; None for an object that may be a row."""
     keys, values = set(content), list(content.values())
-    if {"columns", "data"} <= keys:
-        return "contains a table of orient 'split', not one object for each row"
-    if {"schema", "data"} <= keys:
-        return "contains a table of orient 'table', not one object for each row"
+    orient = "split" if {"columns", "data"} <= keys else "table" if {"schema", "data"} <= keys else ""
     for key, value in content.items():
-        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            return f"contains one object, with rows in {quoted(key)}"
+        if not orient and isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            rows = f"contains one object, with rows in {quoted(key)}"
+            return rows, f"pandas.DataFrame(json.load(open({{name}}))[{json.dumps(key)}])"
+    if len(values) > 1 and all(isinstance(value, list) and len(value) > 1 for value in values):
+        lengths, cells = {len(value) for value in values}, (cell for value in values for cell in value)
+        if len(lengths) == 1 and not any(isinstance(cell, list | dict) for cell in cells):
+            return "contains one object whose lists are columns", "pandas.DataFrame(json.load(open({name})))"
     inner = [set(value) for value in values if isinstance(value, dict)]
     if inner and len(inner) == len(values) and all(each == inner[0] for each in inner):
-        if all(key.isdigit() for key in keys):
-            return "contains a table of orient 'index', not one object for each row"
-        if all(key.isdigit() for key in inner[0]):
-            return "contains a table of orient 'columns', not one object for each row"
-    return ""
+        numbered = all(key.isdigit() for key in keys), all(key.isdigit() for key in inner[0])
+        orient = orient or ("index" if numbered[0] else "columns" if numbered[1] else "")
+    if not orient:
+        return None
+    words = f"contains a table of orient {quoted(orient)}, not one object for each row"
+    return words, f"pandas.read_json({{name}}, orient={json.dumps(orient)}, precise_float=True)"
