@@ -178,7 +178,7 @@ def test_a_rare_outcome(hits: int, rare: bool) -> None:
     report = evaluate(np.full(200, 0.07), y, n_resamples=0)
     assert (Code.RARE_OUTCOME in found(report)) == rare
     if rare:
-        assert found(report)[Code.RARE_OUTCOME] == {"rows": pytest.approx(hits), "enough": 15}
+        assert found(report)[Code.RARE_OUTCOME] == {"rows": pytest.approx(hits), "enough": 15, "of_event": True}
 
 
 def test_the_top_label_is_over_confident_on_average() -> None:

@@ -269,6 +269,31 @@ def test_the_caution_about_a_rare_outcome_counts_clusters(n_holding):
     assert "rows of the less frequent outcome" not in str(report)
 
 
+def test_the_caution_counts_clusters_of_the_outcome_that_fewer_clusters_hold():
+    """60 clusters have 2 events each, and 14 have 20 non-events each: these are more rows, in fewer clusters."""
+    labels = np.concatenate([np.repeat(np.arange(60), 2), 60 + np.repeat(np.arange(14), 20)])
+    y = (labels < 60).astype(int)
+    p = np.random.default_rng(0).uniform(0.2, 0.4, len(y))
+    for scores, targets, held in ((p, y, "non-events"), (1 - p, 1 - y, "events")):
+        report = calibrant.evaluate(scores, targets, clusters=labels, n_resamples=0)
+        said = f"Too little data for reliable inference: 14 clusters with {held}, fewer than 15. "
+        assert report.verdict()[0].startswith(said)
+        assert "14 clusters with the less frequent outcome" in report["ece"].details["flag"]
+
+
+def test_the_caution_counts_equal_rows_of_the_outcome_with_fewer():
+    """20 events of equal weights, and 40 non-events of which 10 have nearly all the weight of theirs."""
+    y = np.repeat([1, 0], [20, 40])
+    weights = np.concatenate([np.full(20, 1.5), np.full(10, 1.0), np.full(30, 1e-3)])
+    p = np.random.default_rng(0).uniform(0.3, 0.7, 60)
+    report = calibrant.evaluate(p, y, weights=weights, n_resamples=0)
+    assert report.outcome_rate > 0.5
+    assert report.verdict()[0].startswith("Too little data for reliable inference: 10.06 non-events, fewer than 15. ")
+    report = calibrant.evaluate(p, y, weights=np.where(y == 1, 0.1, weights), n_resamples=0)
+    assert report.outcome_rate < 0.5
+    assert report.verdict()[0].startswith("Too little data for reliable inference: 10.06 non-events, fewer than 15. ")
+
+
 @pytest.mark.parametrize("n_resamples", [0, 99])
 def test_effective_rows_are_those_of_the_mean_gap_with_and_without_resamples(n_resamples):
     # Every row five times in its cluster: one row in five tells something.

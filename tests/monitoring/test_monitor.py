@@ -287,6 +287,22 @@ def test_closed_testing_is_that_of_all_subsets() -> None:
         assert found[name] == pytest.approx(math.log(least))
 
 
+def test_no_group_is_called_out_without_an_alarm() -> None:
+    """Both together are then false with a probability of at most alpha: groups may have evidence that all rows lack."""
+    watch, some = calibrant.Monitor(), 0
+    for t in range(60):
+        p, y = rows(200, t)
+        group = np.arange(200) % 2
+        y = (np.random.default_rng([2, t]).random(200) < expit(logit(p) + 0.3 * (1 - 2 * group))).astype(int)
+        watch.update(p, y, groups=group)
+        flagged = any(each.most >= math.log(20) for each in watch._groups.values())
+        some += flagged and not watch.alarm
+        assert watch.alarm or not watch.called_out
+    assert some > 0
+    assert watch.alarm
+    assert watch.called_out == ["0", "1"]
+
+
 def test_groups_are_declared_by_the_first_slice_and_called_out() -> None:
     watch = calibrant.Monitor()
     for t in range(25):
@@ -629,6 +645,31 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
     for wrong in ({}, {"value": None}, *(known | each for each in bad)):
         with pytest.raises(InputError, match="threshold: expected a result that contains a certified threshold"):
             calibrant.Monitor(threshold=wrong)
+
+
+def test_both_sides_of_a_threshold_have_one_alarm_together() -> None:
+    """The evidence against each promise of one threshold is divided by their number, and stays so in a state."""
+    sides = {
+        "yes": {"value": 0.8, "side": "yes", "max_risk": 0.05},
+        "no": {"value": 0.2, "side": "no", "max_risk": 0.05},
+    }
+    both, alone = calibrant.Monitor(threshold=sides), [calibrant.Monitor(threshold=side) for side in sides.values()]
+    for t in range(3):
+        p, y = rows(500, t)
+        for watch in (both, *alone):
+            watch.update(p, y)
+    found = both.to_dict()["promises"]
+    own = [watch.to_dict()["promises"][0] for watch in alone]
+    assert min(each["log_evidence"] for each in own) > 0
+    expected = [{**each, "log_evidence": pytest.approx(each["log_evidence"] - math.log(2))} for each in own]
+    assert found == expected
+    assert calibrant.Monitor.from_json(both.to_json()).to_dict()["promises"] == found
+    both.watch_threshold({"value": 0.9, "side": "yes", "max_risk": 0.05})  # a later one leaves them as they are
+    assert both.to_dict()["promises"][:2] == found
+    older = both.to_state()
+    for part in older["promises"]:
+        del part["together"]  # as in states of earlier versions
+    assert [each.together for each in calibrant.Monitor.of_state(older, "state")._promises] == [3, 3, 3]
 
 
 def test_a_promise_is_watched_for_its_own_event_and_for_independent_rows() -> None:

@@ -403,15 +403,6 @@ def test_evidence_of_the_groups_alone_describes_no_drift_of_all_rows() -> None:
     assert not any(rule.axis == "x" for picture in figures(found) for rule in marks(picture, Rule, "zero"))
 
 
-def test_a_group_can_be_flagged_without_an_overall_alarm() -> None:
-    found = history(groups=("north", "south"))
-    found = found._replace(groups=(found.groups[0]._replace(called_out=True), found.groups[1]))
-    sentences = verdict(found)
-    assert sentences[0].startswith("1 of 2 groups shows evidence")
-    assert sentences[1].startswith("No overall alarm after 16 slices")
-    assert document(found).conclusion == ("Alarm for 1 of 2 groups", "bad")
-
-
 def test_the_promise_of_a_threshold() -> None:
     found = promised()
     (promise,) = found.promises

@@ -76,7 +76,7 @@ def run(ctx: click.Context, options: CommandOptions) -> bool:
                 watch = _updated(predictions, options)
                 state.write(options.state_path, watch.to_state())
         output.write_monitor(watch, predictions, options)
-    return watch.alarm or watch.promise_broken or bool(watch.called_out)
+    return watch.alarm or watch.promise_broken
 
 
 def _loaded(

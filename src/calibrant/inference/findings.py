@@ -63,9 +63,12 @@ class Evidence:
     balanced : bool
         Whether the mean difference is 0 by construction, because each cluster's outcomes add up to its scores.
     rarer : float
-        The effective sample size of the less frequent outcome; of rows in clusters, how many clusters hold it.
+        The effective sample size of the less frequent outcome; of rows in clusters, how many clusters hold the outcome
+        that fewer clusters hold.
     unit : {"row", "cluster"}
         What ``rarer`` counts.
+    of_event : bool
+        Whether ``rarer`` counts the event, and not the other outcome.
     """
 
     estimates: Mapping[str, Estimate]
@@ -84,6 +87,7 @@ class Evidence:
     balanced: bool = False
     rarer: float = math.inf
     unit: str = ROWS
+    of_event: bool = True
     counted: tuple[int, float] | None = None
 
     def findings(self) -> tuple[Finding, ...]:
@@ -104,7 +108,8 @@ class Evidence:
                 findings.append(Finding(Code.FALLING_CURVE))
             if rare(self.rarer):
                 unit = {} if self.unit == ROWS else {"unit": self.unit}
-                findings.append(Finding(Code.RARE_OUTCOME, {"rows": self.rarer, "enough": MINORITY, **unit}))
+                facts = {"rows": self.rarer, "enough": MINORITY, "of_event": self.of_event, **unit}
+                findings.append(Finding(Code.RARE_OUTCOME, facts))
         if self.counted is not None and self.level is not None:
             findings.append(Finding(Code.WHOLE_WEIGHTS, {"rows": self.counted[0], "weight": self.counted[1]}))
         return tuple(findings)

@@ -8,6 +8,9 @@ slices, the likelihood ratio
 with n rows, k events and the mean score P of each cell, has a mean of at most 1: log(1 + c p) is concave in p, so that
 the cells never have more evidence than their rows. A mixture over tilts, and over the slice at which a drift starts, is
 an e-process: it reaches 1 / alpha with a probability of at most alpha, however long it is watched (Ville).
+
+The frame of the tilts includes the scores of the slice itself. If outcomes decide later scores of the same slice, as in
+forecasts during a game, the mean of E is therefore not exactly 1: it was 1.001 after five slices of one game each.
 """
 
 from __future__ import annotations

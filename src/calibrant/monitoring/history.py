@@ -67,8 +67,8 @@ class GroupSeen(NamedTuple):
 class PromiseSeen(NamedTuple):
     """The promise of a threshold: the decisions that were automatic, the errors among them, and their share.
 
-    ``risk`` is NaN without such decisions. ``log_evidence`` of the thresholds of questions is adjusted for their
-    number.
+    ``risk`` is NaN without such decisions. ``log_evidence`` is adjusted for the number of promises that are watched
+    together.
     """
 
     value: float

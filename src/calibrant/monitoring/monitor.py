@@ -455,8 +455,8 @@ class Monitor(Shown):
         ----------
         threshold : Threshold, TwoSidedThreshold, QuestionThresholds or dict
             What `calibrant.certify_threshold`, `calibrant.certify_two_sided` or `calibrant.certify_questions` returned,
-            or its dictionary. Each side of a threshold raises a false alarm with a probability of at most ``alpha``;
-            those of all questions do so together.
+            or its dictionary. Both sides of a threshold, or the thresholds of all questions, raise a false alarm with a
+            probability of at most ``alpha`` together.
 
         Raises
         ------
@@ -469,7 +469,7 @@ class Monitor(Shown):
 
         known = set(map(key, self._promises))
         new = [each for each in Promise.of(threshold) if key(each) not in known]
-        self._promises = [*self._promises, *new]
+        self._promises = [*self._promises, *(replace(each, together=len(new)) for each in new)]
 
     @property
     def settings(self) -> dict[str, float | None]:
@@ -531,12 +531,7 @@ class Monitor(Shown):
     @property
     def promise_broken(self) -> bool:
         """Whether the promise of the threshold is no longer kept; False without a threshold."""
-        return any(self._evidence_of(promise) >= -math.log(self.alpha) for promise in self._promises)
-
-    def _evidence_of(self, promise: Promise) -> float:
-        """Return the logarithm of the evidence against a promise; that of questions is adjusted for their number."""
-        several = sum(bool(each.question) for each in self._promises) if promise.question else 1
-        return promise.most - math.log(several)
+        return any(promise.log_evidence >= -math.log(self.alpha) for promise in self._promises)
 
     @property
     def groups(self) -> list[str] | None:
@@ -565,10 +560,14 @@ class Monitor(Shown):
 
     @property
     def called_out(self) -> list[str]:
-        """The groups that are no longer calibrated, by closed testing.
+        """The groups that are no longer calibrated, by closed testing; none without an alarm.
 
-        The probability that a calibrated group is ever among them is at most ``alpha`` (family-wise error).
+        The probability that a calibrated group is ever among them is at most ``alpha`` (family-wise error). Without
+        the alarm as a first step, a model that stays calibrated could raise an alarm or flag a group with a probability
+        above ``alpha``, because the evidence of all rows and the mean evidence of the groups can differ.
         """
+        if not self.alarm:
+            return []
         bound = -math.log(self.alpha)
         return [name for name, group in (self._groups or {}).items() if group.most >= bound or bool(group.impossible)]
 
@@ -682,8 +681,8 @@ class Monitor(Shown):
                     promise.rows,
                     promise.errors,
                     promise.risk,
-                    self._evidence_of(promise),
-                    self._evidence_of(promise) >= -math.log(self.alpha),
+                    promise.log_evidence,
+                    promise.log_evidence >= -math.log(self.alpha),
                     promise.question,
                 )
                 for promise in self._promises
@@ -791,6 +790,7 @@ class Monitor(Shown):
                     "notion": promise.notion,
                     "n_classes": promise.n_classes,
                     "question": promise.question,
+                    "together": promise.together,
                     "rows": promise.rows,
                     "errors": promise.errors,
                     "most": promise.most,

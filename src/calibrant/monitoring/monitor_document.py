@@ -230,9 +230,6 @@ def _conclusion(history: History) -> Sentence:
         return Sentence(f"Alarm: {_not_calibrated(history)}", "bad")
     if history.promise_broken:
         return Sentence("Alarm: a threshold does not keep its promised error rate", "bad")
-    if history.called_out:
-        many = f"{len(history.groups):,} {_group_word(history)}s"
-        return Sentence(f"Alarm for {len(history.called_out):,} of {many}", "bad")
     return Sentence(f"No alarm after {_slices(history)}" if history.slices else "No slices yet")
 
 
@@ -243,10 +240,11 @@ def _verdict(history: History, source: Source) -> list[Sentence]:
         true = "true probabilities" if history.tolerance is not None else "true odds"
         within = f"within {_tolerance_text(history)} of the score"
         sentences.append(Sentence(f"Tolerance: {true} {within} are treated as calibrated."))
-    sentences += [*_drift(history), *_groups(history), *(_promise(part, history) for part in history.promises)]
+    sentences += [*_drift(history), *_groups(history), *_promises(history)]
     if not history.alarm:
         chance = f"with a probability of at most {percent(history.alpha)} over its whole life"
-        sentences.append(Sentence(f"A model that stays calibrated{_within(history)} raises an alarm {chance}."))
+        about = " about its calibration" * bool(history.promises)
+        sentences.append(Sentence(f"A model that stays calibrated{_within(history)} raises an alarm{about} {chance}."))
     elif history.questions:
         sentences.append(
             Sentence("Next: calibrant recalibrate LOG --map maps.json, where LOG contains the rows since the drift")
@@ -259,7 +257,7 @@ def _verdict(history: History, source: Source) -> list[Sentence]:
         # The scores may be those of a map in map.json, which is still in use.
         window = shlex.quote(source.window or "window.cal")
         sentences.append(Sentence(f"Next: calibrant recalibrate {window} --map new_map.json"))
-    # Alarms come first: without one for the model, those of groups and of promises.
+    # Alarms come first: without one for the model, those of promises.
     return sentences if history.alarm else sorted(sentences, key=lambda sentence: sentence.tone != "bad")
 
 
@@ -314,7 +312,7 @@ def _evidence(history: History) -> Iterator[Sentence]:
     elif not history.alarm:
         p_value = "1" if history.p_value == 1 else texts([history.p_value], 2, [history.alpha])[0]
         numbers = f"E = {evidence} (p = {p_value}); an alarm needs E = {bound}"
-        overall = " overall" * (history.promise_broken or bool(history.called_out))
+        overall = " overall" * history.promise_broken
         yield Sentence(f"No{overall} alarm after {after}: evidence against calibration {numbers}.")
 
 
@@ -398,6 +396,15 @@ def _groups(history: History) -> Iterator[Sentence]:
         first = f"The {questions} {named(names, _NAMED)} first appeared in slice {short(since)}"
         rows = f"earlier slices contain no evaluated {_row_word(history)}s to {'them' if len(names) > 1 else 'it'}"
         yield Sentence(f"{first}; {rows}.")
+
+
+def _promises(history: History) -> Iterator[Sentence]:
+    """Yield whether each promise of a threshold is kept, and how often kept promises raise an alarm."""
+    yield from (_promise(part, history) for part in history.promises)
+    if history.promises and not history.promise_broken:
+        promise = "If the promised error rate is" if len(history.promises) == 1 else "If all promised error rates are"
+        chance = f"with a probability of at most {percent(history.alpha)}"
+        yield Sentence(f"{promise} never exceeded, calibrant raises an alarm about this {chance}.")
 
 
 def _promise(part: PromiseSeen, history: History) -> Sentence:

@@ -31,6 +31,9 @@ class Promise:
         The event of the threshold; None if it is not known.
     question : str
         The question of a decision log whose answers it is about; empty for other data.
+    together : int
+        How many promises are watched together: both sides of a threshold, or those of all questions. The evidence
+        against each is divided by their number (Bonferroni).
     rows, errors : float
         The rows that were decided automatically, and the errors among them, over all slices.
     mixture : Mixture
@@ -45,6 +48,7 @@ class Promise:
     notion: str | None = None
     n_classes: int | None = None
     question: str = ""
+    together: int = 1
     rows: float = 0.0
     errors: float = 0.0
     mixture: Mixture = Mixture.start(len(ERROR_TILTS))
@@ -85,6 +89,11 @@ class Promise:
         return float(table.counts[acted].sum()), float(wrong[acted].sum())
 
     @property
+    def log_evidence(self) -> float:
+        """The logarithm of the largest evidence so far, adjusted for the promises that are watched together."""
+        return self.most - math.log(self.together)
+
+    @property
     def risk(self) -> float:
         """The observed error rate so far; NaN without rows."""
         return self.errors / self.rows if self.rows else math.nan
@@ -107,7 +116,7 @@ class Promise:
         if not found:
             expected, got = "a result that contains a certified threshold", "something else"
             raise InputError("threshold", expected, got, "pass what certify_threshold returned, or its JSON")
-        return found
+        return [replace(promise, together=len(found)) for promise in found]
 
     @classmethod
     def _of_sides(cls, numbers: Mapping[str, Any], question: str) -> list[Promise]:

@@ -78,7 +78,7 @@ def attributes_of(content: Mapping[str, Any]) -> dict[str, Any]:
         "_most": number(settings["most"], 0.0, _MOST_EVIDENCE),
         "_groups": None if groups is None else {str(k): _group(part, len(slices)) for k, part in groups.items()},
         "_blocks": blocks,
-        "_promises": [_promise(part, len(slices)) for part in content["promises"]],
+        "_promises": [_promise(part, len(content["promises"]), len(slices)) for part in content["promises"]],
     }
 
 
@@ -148,10 +148,12 @@ def _group(part: Mapping[str, Any], most_slices: int) -> Group:
     )
 
 
-def _promise(part: Mapping[str, Any], most_slices: int) -> Promise:
+def _promise(part: Mapping[str, Any], number_of_promises: int, most_slices: int) -> Promise:
+    """Return one of so many promises; states of earlier versions do not say how many are watched together."""
     rows = number(part["rows"], 0.0, _MOST_ROWS)
     return replace(
         Promise.of(dict(part))[0],
+        together=integer(part.get("together", number_of_promises), 1, number_of_promises),
         rows=rows,
         errors=number(part["errors"], 0.0, _ROUNDED * rows),
         most=number(part["most"], 0.0, _MOST_EVIDENCE),

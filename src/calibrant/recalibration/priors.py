@@ -180,10 +180,11 @@ def prior_shift(
     The ends of an interval are the shares at which twice the log-likelihood falls by the quantile of chi-square with 1
     degree of freedom. For classes, the other shares change along the least favourable line while one share is varied.
     With sampling weights or clusters, the quantile is that of Student's t squared, times the design effect of the
-    estimate, from the influences of the rows (Rao and Scott 1984). If the estimate of a share is 0, the map uses 1 / (2
-    N + 2), as if half a row were in the class. An interval by cluster is too short if the events are in few clusters.
-    If the effective number of clusters, weighted by the estimated probabilities of any outcome or class, is below 15,
-    ``flag`` is a caution.
+    estimate, from the influences of the rows (Rao and Scott 1984). Its degrees of freedom allow for the kurtosis of the
+    sums of influences over clusters, which is large if few clusters contain most events. If the estimate of a share is
+    0, the map uses 1 / (2 N + 2), as if half a row were in the class. An interval by cluster is too short if the events
+    are in few clusters. If the effective number of clusters, weighted by the estimated probabilities of any outcome or
+    class, is below 15, ``flag`` is a caution.
 
     The check compares the share of ``probs`` in cells of the scores with that of the reference scores, each weighted by
     :math:`w = \sum_k \pi'_k p_k / \pi_k`, the ratio of the two distributions under the assumption, and the means of the

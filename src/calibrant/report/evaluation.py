@@ -595,6 +595,7 @@ def _evidence(
         gap_p_value=gap_variance(whole.design).p_value(gap),
         rarer=sample.rarer,
         unit=sample.unit,
+        of_event=sample.of_event,
     )
     if settings.tests_alone:
         return evidence, tested

@@ -258,7 +258,7 @@ def _too_little(report: Report, facts: _Facts) -> str:
         what = "every row has the same outcome"
     else:
         event, other = terms_of(report.notion).outcomes
-        rarer = event if report.outcome_rate <= 0.5 else other
+        rarer = event if facts["of_event"] else other
         unit = facts.get("unit", ROWS)
         many = f"{facts['rows']:.4g} {rarer if unit == ROWS else unit}{'s' * (facts['rows'] != 1)}"
         what = f"{many}{'' if unit == ROWS else f' with {rarer}s'}, fewer than {MINORITY}"

@@ -23,6 +23,7 @@ from calibrant.table.cluster_sums import BucketSums
 #: Sums of squares below this part of those of independent rows are rounding: the sums of clusters do not vary.
 NOTHING: Final = 1e-10
 
+_NORMAL_KURTOSIS: Final = 3.0
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 _BALANCED: Final = 1e-6  # of what the rows of a bucket add in size: a smaller sum is the rounding of float32 scores
 _DIGITS: Final = 9  # of a sum of a bucket, as a share of the largest
@@ -160,6 +161,20 @@ def variance_of(sums: Float64s, square: float, sizes: Float64s) -> Variance:
     independent = square * n / max(n - 1, _ROUNDING)
     df, share = degrees_of_freedom(sizes, correlation(sum_of_squares * buckets / (buckets - 1) / independent, sizes))
     return Variance(sum_of_squares / share, sum_of_squares / share / independent, df)
+
+
+def heavy_tailed(variance: Variance, sums: Float64s) -> Variance:
+    """Return the same variance with degrees of freedom for the excess kurtosis k of these centred sums, (H,).
+
+    The relative variance of sum u_h^2 is k / H + 2 / df, df that of normal sums, so that 2 / (k / H + 2 / df) degrees
+    of freedom have it (Satterthwaite). Few clusters with most events have sums with a large k.
+    """
+    squares = sums**2
+    mean = float(np.mean(squares))
+    if not mean > 0:
+        return variance
+    excess = max(float(np.mean((squares / mean) ** 2)) - _NORMAL_KURTOSIS, 0.0)
+    return variance._replace(df=max(2 / (excess / len(sums) + 2 / variance.df), 1.0))
 
 
 def upper_quantile(tail: float, df: Float64s) -> Float64s:

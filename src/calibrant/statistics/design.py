@@ -47,26 +47,33 @@ CLUSTERS: Final = "cluster"
 class Sample(NamedTuple):
     """What a result says about the rows behind it.
 
-    ``rarer`` is how many rows have the less frequent outcome, as equal ones, or how many clusters hold it; ``unit``
-    says which. ``flag`` is a warning where intervals are not to be trusted, or nothing. ``suffix`` ends the method of
-    each number, and ``facts`` are added to its details.
+    ``rarer`` is how many rows have the less frequent outcome, as equal ones, or how many clusters hold the outcome that
+    fewer clusters hold; ``unit`` says which, and ``of_event`` whether this outcome is the event. ``flag`` is a warning
+    where intervals are not to be trusted, or nothing. ``suffix`` ends the method of each number, and ``facts`` are
+    added to its details.
     """
 
     rarer: float
     unit: str
+    of_event: bool
     flag: str
     suffix: str = ""
     facts: Mapping[str, Any] = MappingProxyType({})
 
 
 #: Nothing is said.
-UNKNOWN: Final = Sample(math.inf, ROWS, "")
+UNKNOWN: Final = Sample(math.inf, ROWS, of_event=True, flag="")
 
 
 def rarer_rows(cells: Cells) -> float:
     """Return the effective sample size of the less frequent outcome."""
+    return min(_rows_of_outcomes(cells))
+
+
+def _rows_of_outcomes(cells: Cells) -> list[float]:
+    """Return the effective sample size of each outcome, that of the event last."""
     kinds = np.stack([cells.counts - cells.positives, cells.positives])
-    return rarer_of(kinds.sum(axis=1), cells.table.own_weights.sum(axis=1))
+    return _effective(kinds.sum(axis=1), cells.table.own_weights.sum(axis=1))
 
 
 def rarer_of(weights: Float64s, squares: Float64s) -> float:
@@ -74,7 +81,11 @@ def rarer_of(weights: Float64s, squares: Float64s) -> float:
 
     An outcome without squared weights has no rows: what differences of weights leave of it is rounding.
     """
-    return min(effective_n(float(w), float(q)) if q > 0 else 0.0 for w, q in zip(weights, squares, strict=True))
+    return min(_effective(weights, squares))
+
+
+def _effective(weights: Float64s, squares: Float64s) -> list[float]:
+    return [effective_n(float(w), float(q)) if q > 0 else 0.0 for w, q in zip(weights, squares, strict=True)]
 
 
 def rare(number: float, of: str = "", unit: str = ROWS) -> str:
@@ -159,8 +170,9 @@ class SamplingDesign:
     @cached_property
     def sample(self) -> Sample:
         """What a result says about the rows: here how many have the less frequent outcome, as equal ones."""
-        rarer = rarer_rows(self.cells)
-        return Sample(rarer, ROWS, rare(rarer))
+        others, events = _rows_of_outcomes(self.cells)
+        rarer = min(others, events)
+        return Sample(rarer, ROWS, events <= others, rare(rarer))
 
     def variance(self, influence: Influence) -> Variance:
         """Return the variance of a sum of influences: for independent rows the sum of squares."""
@@ -316,18 +328,20 @@ class Clustered(SamplingDesign):
 
     @cached_property
     def sample(self) -> Sample:
-        """The buckets that hold the less frequent outcome.
+        """The buckets that hold the outcome that fewer of them hold.
 
-        The warning also says where one cluster holds more than a tenth of the rows.
+        This may be the outcome of more rows, if these are in few large clusters. The warning also says where one
+        cluster holds more than a tenth of the rows.
         """
         outcomes = self.y.sum(axis=1)
-        of_rarer = outcomes if float(outcomes.sum()) <= self.total / 2 else self.weights - outcomes
-        rarer = int(np.count_nonzero(of_rarer > _ROUNDING * self.weights))
+        kinds = np.stack([self.weights - outcomes, outcomes])
+        others, events = np.count_nonzero(kinds > _ROUNDING * self.weights, axis=1).tolist()
+        rarer = min(others, events)
         flags = list(filter(None, [rare(rarer, unit=CLUSTERS)]))
         if self.buckets.largest_share > _LARGE:
             share = f"{100 * self.buckets.largest_share:.0f} %"
             flags.append(f"one cluster has {share} of the rows, so intervals are wide and p-values conservative")
-        return Sample(rarer, CLUSTERS, "; ".join(flags), BY_CLUSTER, details_of(self.buckets))
+        return Sample(rarer, CLUSTERS, events <= others, "; ".join(flags), BY_CLUSTER, details_of(self.buckets))
 
     def variance(self, influence: Influence) -> Variance:
         """Return the variance of the sums over buckets; steadied, that of independent rows times the design effect."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.buckets import centred, variance_of
+from calibrant.statistics.buckets import centred, heavy_tailed, variance_of
 from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.intervals import Variance
 
@@ -70,8 +70,11 @@ class Dealt(ABC):
         """Return the mean over rows of values (..., F, K)."""
         return float(np.sum(self._weighted(values))) / self.total
 
-    def variance(self, values: Float64s) -> Variance:
-        """Return the variance of that mean; for one cluster it is infinite."""
+    def variance(self, values: Float64s, *, heavy: bool = False) -> Variance:
+        """Return the variance of that mean; for one cluster it is infinite.
+
+        If ``heavy``, the degrees of freedom allow for the kurtosis of the sums over clusters.
+        """
         around = values - self.mean(values)
         square = float(np.sum(self._weighted(around**2) * self._unit))
         clusters = self._by_cluster(self._weighted(around))
@@ -80,7 +83,10 @@ class Dealt(ABC):
         sums, weights, sizes = clusters
         if len(sizes) < 2:
             return Variance(math.inf, df=1.0)
-        variance = variance_of(centred(sums, weights), square, sizes)
+        sums = centred(sums, weights)
+        variance = variance_of(sums, square, sizes)
+        if heavy:
+            variance = heavy_tailed(variance, sums)
         return variance._replace(value=variance.value / self.total**2)
 
     def moment(self, moments: Float64s, order: int) -> float:

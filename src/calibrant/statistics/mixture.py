@@ -83,7 +83,7 @@ class ClassMixture:
         The other shares follow along the least favourable line, in the direction of their covariances with this share.
         For two distributions this is the profile likelihood, and for more it differs by terms of higher order. With
         sampling weights and clusters, the ratio is divided by the design effect of the estimate, and the quantile is
-        that of Student's law (Rao and Scott 1984).
+        that of Student's law (Rao and Scott 1984). Its degrees of freedom allow for few clusters with most events.
         """
         held = self.shares > 0
         held[k] = True
@@ -91,7 +91,7 @@ class ClassMixture:
         line = np.zeros(len(self.shares))
         line[held] = self._inverse(held)[int(held[:k].sum())]
         influence = np.einsum("ik,k->i", self.ratios - 1, line)
-        variance = self.rows.variance(influence)
+        variance = self.rows.variance(influence, heavy=True)
         unit = float(np.sum(self.masses * self.rows.units * influence**2) / np.sum(self.masses * influence**2))
         drop = t_quantile(level, variance.df) ** 2 / 2 * unit * variance.deff / self.rows.total
         top, estimate = self.mean_log(self.shares), float(self.shares[k])
