@@ -52,6 +52,7 @@ _OF_TARGETS: Final = (Fault.OUTCOMES, Fault.CLASS_INDICES, Fault.LABEL_TYPE, Fau
 _SAME_NAMES: Final = (
     *("class_names", "ignore_index", "notion", "logits", "n_bins", "bands", "weights_are", "method"),
     *("max_risk", "yes_risk", "no_risk", "sort_by", "ordered", "prior", "trained_prior"),
+    *("thresholds", "cost_of_false_positive", "cost_of_false_negative"),
 )
 _ARGUMENTS: Final = {
     **{"groups": "--by", "clusters": "--cluster", "weights": "--weight"},

@@ -40,7 +40,7 @@ SECTIONS: Final = {
         "events trials encoding sheet labels class_names",
         "Evaluation": "notion classwise ordered marginal n_bins measures ignore_index timezone level n_resamples rng "
         "bands tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error "
-        "cost_of_referral",
+        "cost_of_referral thresholds cost_of_false_positive cost_of_false_negative",
         "Decision models": "question truth_path truth_on yes stated each gates_path",
         "Output": "all_measures quiet title date open_page markdown_path png_path svg_path pdf_path dpi "
         "sketch_path sql_path onnx_path",
