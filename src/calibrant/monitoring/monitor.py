@@ -268,8 +268,9 @@ class Monitor(Shown):
         held = rows > 0
         frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
         grown, wealth = self._slice(name, data, frame, unit)
-        of_questions = {question: group.tables[0] for question, group in data.groups.items() if kinds}
-        tables: dict[str | tuple[str, ...], ReliabilityTable] = {"": table, **of_questions, **composites}
+        tables: dict[str | tuple[str, ...], ReliabilityTable] = {"": table, **composites}
+        for question in kinds:
+            tables[question] = data.groups[question].tables[0]
         promises = [
             promise.updated(tables[promise.subject], unit) if promise.subject in tables else promise
             for promise in self._promises
