@@ -130,7 +130,7 @@ def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
         "threshold-kinds.txt": part(kinds, "  A row costs", "  Compared") + "...\n",
         "threshold-fraud.txt": part(fraud, "  Decide", "  Each promise") + "...\n",
         "threshold-benefit.txt": part(benefit, "  Treat", "  The net benefit") + "...\n",
-        "threshold-channels.txt": part(by_channel, "Thresholds of groups", "  method:"),
+        "threshold-channels.txt": part(by_channel, "Thresholds of groups", "\nError rate"),
     }
 
 
