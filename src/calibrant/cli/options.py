@@ -885,3 +885,13 @@ def _is_faulty(ctx: click.Context, *names: str) -> bool:
     """Whether one of these options has an error of its own, so that its default stands in its place."""
     faults = [fault for fault in ctx.meta.get(FAULTS, ()) if isinstance(fault, click.BadParameter)]
     return any(fault.param is not None and fault.param.name in names for fault in faults)
+
+
+#: The checks of the options of each command, by its name.
+PROBLEMS: Final[Mapping[str, Callable[[click.Context, CommandOptions], Iterator[Problem]]]] = {
+    "report": problems_of_report,
+    "recalibrate": problems_of_recalibrate,
+    "threshold": problems_of_threshold,
+    "monitor": problems_of_monitor,
+    "compare": problems_of_compare,
+}

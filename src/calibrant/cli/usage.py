@@ -309,17 +309,23 @@ class Commands(click.Group):
 
 
 def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[str] = ()) -> str:
-    """Return the typed command with some options added or changed, and without others; a value follows each option."""
+    """Return the typed command with some options added or changed, and without others."""
+    return " ".join(map(shell_word, words_with(ctx, options, without)))
+
+
+def words_with(ctx: click.Context, options: Sequence[str], without: Sequence[str] = ()) -> list[str]:
+    """Return the words of `command_line`; a value follows each option that takes one."""
     params = {name: param for param in ctx.command.params for name in param.opts}
     changed = {params[name] for name in (*options, *without) if name in params}
     words, skip = ["calibrant"], False
     for word in ctx.meta.get(TYPED, ()):
         option = params.get(word.partition("=")[0]) if word.startswith("--") else None
         if skip or (option is not None and option in changed):
-            skip = not skip and "=" not in word
+            is_flag = isinstance(option, click.Option) and option.is_flag
+            skip = not skip and "=" not in word and not is_flag
             continue
         words.append(word)
-    return " ".join(map(shell_word, [*words, *options]))
+    return [*words, *options]
 
 
 def shell_word(text: str) -> str:
