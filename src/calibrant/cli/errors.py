@@ -213,7 +213,8 @@ class _OfFiles:
 
     def for_written(self, path: str) -> str:
         """Return what to type if the numbers of the scores are written as something else than plain fractions."""
-        if path.lower().endswith(_ARRAYS) or self.options.engine == "spark" or self.options.logits:
+        options = self.options
+        if path.lower().endswith(_ARRAYS) or options.engine == "spark" or options.logits or options.odds:
             return ""
         words = written_in(path, self.options)
         kinds = {"--percent": "percentages", "--odds": "odds", "--decimal-comma": "numbers with a decimal comma"}
