@@ -26,7 +26,7 @@ from calibrant.files.roles import find
 from calibrant.files.sketches import MOST_CURVES
 from calibrant.files.sources import table_of
 from calibrant.files.sql import QUOTED, period
-from calibrant.files.text import separator
+from calibrant.files.text import SEPARATORS, separator, usual_separator
 from calibrant.runtime.process import sweep, undone
 from calibrant.sketch import CalibrationSketch
 
@@ -112,9 +112,11 @@ def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
         if is_log(path):
             problem = "is an evaluation log, which --engine spark cannot read"
             raise FileError(path, problem, "leave --engine spark out")
-        is_other_csv = kind_of(path) == "csv" and separator(path) == ";"
+        between = separator(path) if kind_of(path) == "csv" else ""
+        is_other_csv = bool(between) and between != usual_separator(path)
         if located(path) != path or path.lower().endswith((".json", ".json.gz")) or is_other_csv:
-            problem = f"is of a kind{' (CSV with semicolons)' * is_other_csv} that --engine spark cannot read"
+            kind = f" (CSV with {SEPARATORS[between]})" if is_other_csv else ""
+            problem = f"is of a kind{kind} that --engine spark cannot read"
             raise FileError(path, problem, "write it as Parquet, or leave --engine spark out")
         if not is_utf8(os.path.abspath(path)):
             raise FileError(path, "has a name that is not UTF-8, which --engine spark cannot read", "rename the file")

@@ -267,7 +267,7 @@ class CsvTable(EngineTable):
 def header(path: str) -> tuple[str, ...]:
     """Return the names of the columns, which the first line of a file holds.
 
-    It raises `FileError` for a first line that is not a header, or one with the separators of another format.
+    It raises `FileError` for a first line that is not a header.
     """
     remedy = "the first line must name the columns"
     with reading(path, remedy, "has no readable header"):
@@ -285,31 +285,28 @@ def header(path: str) -> tuple[str, ...]:
 
 
 def _check_header(path: str, names: Sequence[str], remedy: str) -> None:
-    """Reject numbers, and one name with separators of another format in it."""
+    """Reject numbers."""
     if all(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", name) for name in names):
         raise FileError(path, f"has numbers in its first line ({', '.join(names[:3])})", remedy)
-    if len(names) == 1:
-        for other, word in ((";", "semicolons"), ("\t", "tabs"), (",", "commas")):
-            if other in names[0]:
-                remedy = "separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
-                wrong, right = (".csv", ".tsv") if other == "\t" else (".tsv", ".csv")
-                stem, found, rest = os.path.basename(path).rpartition(wrong)
-                if found:
-                    remedy = f"rename the file to {stem}{right}{rest}, or {remedy}"
-                raise FileError(path, f"has its columns separated by {word}", remedy)
+
+
+#: What may separate columns, in words.
+SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs"}
+
+
+def usual_separator(path: str) -> str:
+    """Return what separates the columns of a file with this ending."""
+    return "\t" if ".tsv" in os.path.basename(located(path)).lower() else ","
 
 
 def separator(path: str) -> str:
-    """Return what separates the columns: semicolons where the first line has them, and commas make it one column."""
-    if ".tsv" in os.path.basename(located(path)).lower():
-        return "\t"
-    try:
-        commas = len(_fields(path, ","))
-    except csv.Error:  # such as '"a";"b"', which is not a line of a file with commas
-        commas = 1
-    with suppress(csv.Error):
-        return ";" if commas == 1 and len(_fields(path, ";")) > 1 else ","
-    return ","
+    """Return what separates the columns: what is usual, unless that makes the first line one column, and others not."""
+    usual = usual_separator(path)
+    for between in (usual, *(other for other in SEPARATORS if other != usual)):
+        with suppress(csv.Error):  # such as '"a";"b"', which is not a line of a file with commas
+            if len(_fields(path, between)) > 1:
+                return between
+    return usual
 
 
 def _fields(path: str, between: str) -> list[str]:
