@@ -713,7 +713,7 @@ def test_logs_are_limited_as_the_page_says(tmp_path, monkeypatch):
     assert read_predictions([str(tmp_path / "c.eval")]).probs.tolist() == [0.5]
     with pytest.raises(FileError, match="CALIBRANT_MAX_MEMORY"):
         read_predictions([str(tmp_path / "d.eval")])
-    array = limit(r"an array of objects in a `\.json` log \|", unit)
+    array = limit(r"a `\.json` file or a sample in `\.eval`", unit)
     rows = [json.dumps({"logprobs": [-0.1, -2.0], "answer": 0, "notes": ""})] * 2
     for more, path in ((-1, tmp_path / "e.json"), (0, tmp_path / "f.json")):
         text = f"[{rows[0]}, {rows[1]}]"

@@ -501,12 +501,12 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 @option(
     "--thresholds",
     type=THRESHOLDS,
-    help="Show the net benefit at these thresholds, such as 0.05,0.1, instead of certifying one.",
+    help="Show the net benefit at these thresholds, such as 0.05,0.1.",
 )
 @option(
     "--cost-of-false-positive",
     type=COST,
-    help="The cost of a false positive. With --cost-of-false-negative, show the threshold that both imply.",
+    help="The cost of a false positive. With --cost-of-false-negative, show the threshold that they imply.",
 )
 @option("--cost-of-false-negative", type=COST, help="The cost of a false negative.")
 @shared.exact
