@@ -123,12 +123,14 @@ def screens(run: Callable[..., tuple[str, int]]) -> dict[str, str]:
     by_subject, _ = run(f"{ANSWERS} --max-risk 0.05")
     kinds, _ = run(f"{CASES} --cost-of-error 40 --cost-of-referral 4")
     fraud, _ = run(f"{FRAUD} --yes-risk 0.2 --no-risk 0.02")
+    benefit, _ = run(f"{FRAUD} --cost-of-false-positive 1 --cost-of-false-negative 9")
     by_channel, _ = run(f"{CASES} --by channel", columns=130)
     return {
         "threshold-answers.txt": by_subject,
-        "threshold-kinds.txt": part(kinds, "  A row costs", "  The promise") + "...\n",
-        "threshold-fraud.txt": part(fraud, "  Decide", "  Coverage") + "...\n",
-        "threshold-channels.txt": part(by_channel, "Thresholds of groups", "  method:"),
+        "threshold-kinds.txt": part(kinds, "  A row costs", "  Compared") + "...\n",
+        "threshold-fraud.txt": part(fraud, "  Decide", "  Each promise") + "...\n",
+        "threshold-benefit.txt": part(benefit, "  Treat", "  The net benefit") + "...\n",
+        "threshold-channels.txt": part(by_channel, "Thresholds of groups", "\nError rate"),
     }
 
 

@@ -53,6 +53,18 @@ def test_every_question_has_a_row_and_a_section(log: str) -> None:
     assert "wrote r.html" in err
 
 
+def test_a_yes_no_question_has_thresholds_by_net_benefit(log: str) -> None:
+    status, out, _ = run("threshold", log, "--question", "urgent", "--thresholds", "0.2,0.5", "--json", "-")
+    question = calibrant.read_decisions(log)["urgent"]
+    curve = calibrant.net_benefit(question.probs, question.targets, thresholds=[0.2, 0.5])
+    assert status == 0
+    assert json.loads(out)["chosen"]["net_benefit"] == pytest.approx(curve.net_benefit.tolist())
+    status, _, err = run("threshold", log, "--thresholds", "0.2")
+    assert (status, "works only for one question; name it with --question" in err) == (2, True)
+    status, _, err = run("threshold", log, "--question", "team", "--thresholds", "0.2")
+    assert (status, "with a yes-no question" in err) == (1, True)
+
+
 def test_one_question_has_the_report_of_its_arrays(log: str) -> None:
     status, out, _ = run("report", log, "--question", "team", "--json", "-", "--quiet")
     question = calibrant.read_decisions(log)["team"]

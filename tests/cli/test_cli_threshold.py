@@ -59,20 +59,59 @@ def test_it_prints_one_sentence_first_and_writes_every_form() -> None:
     frame = pd.read_csv("answers.csv")
     t = calibrant.certify_threshold(frame["confidence"], frame["correct"], max_risk=0.1)
     text = " ".join(out.split())
-    assert f"Automate the {100 * t.coverage:.3g} % of cases with score at least {t.rounded:.15g}: their error" in text
-    assert f"error rate is at most 10 %, with 95 % confidence; observed {100 * t.risk:.3g} %." in text
+    groups = calibrant.certify_threshold(frame["confidence"], frame["correct"], max_risk=0.1, groups=frame["model"])
+    reach = [
+        f"{name} (score at least {part.rounded:.15g}, {100 * part.coverage:.3g} % of its cases)"
+        for name, part in groups.by_group.items()
+    ]
+    assert f"2 of 2 groups have certified thresholds of their own: {', '.join(reach)}." in text
+    assert "the error rate of each of them is at most 10 %, with 95 % confidence for all groups together" in text
+    lacking = [name for name, part in groups.by_group.items() if part.value > t.value]
+    common = f"The common threshold {t.rounded:.15g} is certified for all rows together, but not for "
+    assert (common in text) == bool(lacking)
     assert 'An error is a case in which "correct = 1" is false.' in text
-    assert "2 of 2 groups have a certified threshold" in text
     assert "net benefit" in text
     numbers = json.loads(Path("t.json").read_text())
     assert (numbers["value"], numbers["coverage"], numbers["max_risk"]) == (t.value, t.coverage, 0.1)
     assert [part["name"] for part in numbers["by_group"]] == ["a", "b"]
     assert numbers["source"]["event"] == "correct = 1"
-    assert f"{100 * t.coverage:.3g} % of cases can be automated" in Path("t.html").read_text()
+    assert "Cases can be automated in 2 of 2 groups" in Path("t.html").read_text()
     assert Path("t.md").read_text().startswith("## answers.csv")
     assert Path("t.png").stat().st_size > 10_000
     assert "<svg" in Path("t.svg").read_text()
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_without_groups_the_first_sentence_is_about_all_rows() -> None:
+    frame = pd.read_csv("answers.csv")
+    t = calibrant.certify_threshold(frame["confidence"], frame["correct"], max_risk=0.1)
+    status, out, _ = certify("--html", "t.html")
+    text = " ".join(out.split())
+    assert status == 0
+    assert f"Automate the {100 * t.coverage:.3g} % of cases with score at least {t.rounded:.15g}: their error" in text
+    assert f"error rate is at most 10 %, with 95 % confidence; observed {100 * t.risk:.3g} %." in text
+    assert f"{100 * t.coverage:.3g} % of cases can be automated" in Path("t.html").read_text()
+
+
+def test_the_verdict_of_groups_is_about_each_group() -> None:
+    """The common threshold keeps the bound over all rows, but breaks it in the group of hard cases."""
+    rng = np.random.default_rng(3)
+    kind = rng.choice(["easy", "hard", "few"], 4_000, p=[0.75, 0.24, 0.01])
+    confidence = rng.beta(6, 1, 4_000)
+    truth = np.where(kind == "hard", confidence**3, confidence)
+    t = calibrant.certify_threshold(confidence, rng.random(4_000) < truth, max_risk=0.1, groups=kind)
+    assert t.value is not None
+    verdict = " ".join(t.verdict())
+    assert verdict.startswith("1 of 3 groups has a certified threshold of its own: easy (score at least ")
+    assert "Without a certified threshold, refer all cases to a person: few (fewer than " in verdict
+    hard, few = (t.common[name].risk for name in ("hard", "few"))
+    assert t.common["easy"].risk < 0.1 < hard
+    assert (
+        f"but not for few (observed error rate {100 * few:.3g} %), hard (observed error rate {100 * hard:.3g} %)"
+        in (verdict)
+    )
+    assert "Automate" not in verdict
+    assert "Coverage" not in verdict
 
 
 def test_no_threshold_is_a_result_with_status_4() -> None:
@@ -143,10 +182,11 @@ def test_classes_are_certified_by_their_confidence() -> None:
     given = ("threshold", "classes.csv", "--probs", "p_*", "--target", "label", "--per-class", "--max-risk")
     status, out, _ = run(*given, "0.1")
     assert status == 0
-    assert "of cases with confidence at least 0." in " ".join(out.split())
+    assert "own: x (confidence at least 0." in " ".join(out.split())
     status, out, _ = run(*given, "0.3")
-    assert "Automate every case: the error rate is at most 30 %" in " ".join(out.split())
-    assert "3 of 3 predicted classes have a certified threshold" in " ".join(out.split())
+    assert "own: x (all cases), y (all cases), z (all cases)." in " ".join(out.split())
+    assert "common threshold" not in " ".join(out.split("Error rate by coverage")[0].split("Thresholds of")[0].split())
+    assert "3 of 3 predicted classes have certified thresholds of their own" in " ".join(out.split())
     assert re.findall(r"^  ([xyz]) ", out, re.MULTILINE) == ["x", "y", "z"]
 
 

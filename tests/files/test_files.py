@@ -177,6 +177,29 @@ def test_semicolons_separate_columns_where_the_header_has_them(tmp_path, body, w
     assert column_names(path)[-2:] == ("score", "outcome")
 
 
+@pytest.mark.every_value
+@pytest.mark.parametrize(("name", "between"), [("f.csv", "\t"), ("f.csv.gz", "\t"), ("f.tsv", ","), ("f.tsv", ";")])
+@pytest.mark.parametrize("where", [None, "outcome >= 0"])
+def test_the_header_says_what_separates_columns_whatever_the_ending(tmp_path, name, between, where):
+    """Other tools read such files, because one column of scores and outcomes would be useless."""
+    body = "id,score,outcome\n7,0.5,1\n8,0.25,0\n".replace(",", between)
+    if name.endswith(".gz"):
+        (tmp_path / name).write_bytes(gzip.compress(body.encode()))
+        path = str(tmp_path / name)
+    else:
+        path = text(tmp_path / name, body)
+    read = read_predictions([path], where=where)
+    assert (read.probs.tolist(), read.targets.tolist()) == ([0.5, 0.25], [1, 0])
+    assert column_names(path) == ("id", "score", "outcome")
+
+
+def test_the_usual_separator_wins_if_it_makes_several_columns(tmp_path):
+    path = text(tmp_path / "f.csv", "a\tb,score,outcome\nx,0.5,1\n")
+    assert column_names(path) == ("a\tb", "score", "outcome")
+    path = text(tmp_path / "f.tsv", "a,b\tscore\toutcome\nx\t0.5\t1\n")
+    assert column_names(path) == ("a,b", "score", "outcome")
+
+
 def test_decimal_commas_are_no_points(tmp_path):
     path = text(tmp_path / "f.csv", '"score";"outcome"\n0,5;1\n')
     with pytest.raises(

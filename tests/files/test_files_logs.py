@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import math
+import re
 import shlex
 import shutil
 import sys
@@ -26,6 +27,7 @@ from calibrant import files
 from calibrant.cli import main
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files import FilePredictions, FileSketch, Judging, Options, column_names, engine, logs
+from calibrant.files.log_rows import objects
 from tests.reading_of import read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -675,6 +677,51 @@ def test_an_archive_that_promises_too_much_in_all(tmp_path, monkeypatch):
         match=(r"a\.eval: it takes 0\.0 GB when it is decompressed; raise CALIBRANT_MAX_MEMORY, if you trust the file"),
     ):
         read_predictions([path])
+
+
+LIMITS = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+
+
+def limit(what: str, unit: int) -> int:
+    """Return a limit of docs/service.md in bytes, for M bytes of ``unit``."""
+    (said,) = re.findall(rf"{what} (M / \d+|\d+ M)", LIMITS)
+    return unit // int(said[4:]) if said.startswith("M / ") else unit * int(said[:-2])
+
+
+def padded(size: int) -> list[dict[str, Any]]:
+    """Return one sample whose JSON has this many bytes."""
+    sample = {**answered(1, "C", 0.5), "notes": ""}
+    return [{**sample, "notes": "x" * (size - len(json.dumps(sample)))}]
+
+
+def test_logs_are_limited_as_the_page_says(tmp_path, monkeypatch):
+    """A log just below each limit is read, one just above it is an error."""
+    unit = 100_000
+    monkeypatch.setenv("CALIBRANT_MAX_MEMORY", str(unit))
+    most = limit(r"or a sample in `\.eval`", unit)
+    assert read_predictions([zipped(tmp_path / "a.eval", members_of(padded(most)))]).probs.tolist() == [0.5]
+    with pytest.raises(FileError, match="CALIBRANT_MAX_MEMORY"):
+        read_predictions([zipped(tmp_path / "b.eval", members_of(padded(most + 1)))])
+    in_all = limit("all samples", unit)
+    many = members_of([answered(1, "C", 0.5)])
+    own = sum(len(json.dumps(value)) for value in many.values())
+    for above, path in ((0, tmp_path / "c.eval"), (1, tmp_path / "d.eval")):
+        sizes = [most] * (in_all // most)
+        sizes[-1] += in_all - sum(sizes) - own + above
+        others = {f"notes/{k}.json": "x" * size for k, size in enumerate(sizes)}
+        zipped(path, many | others)
+    assert read_predictions([str(tmp_path / "c.eval")]).probs.tolist() == [0.5]
+    with pytest.raises(FileError, match="CALIBRANT_MAX_MEMORY"):
+        read_predictions([str(tmp_path / "d.eval")])
+    array = limit(r"a `\.json` file or a sample in `\.eval`", unit)
+    rows = [json.dumps({"logprobs": [-0.1, -2.0], "answer": 0, "notes": ""})] * 2
+    for more, path in ((-1, tmp_path / "e.json"), (0, tmp_path / "f.json")):
+        text = f"[{rows[0]}, {rows[1]}]"
+        text = text.replace('"notes": ""', '"notes": "' + "x" * (array - len(text) + more) + '"', 1)
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(FileError, match="contains an array that does not fit into memory"):
+        list(objects(str(tmp_path / "f.json")))
+    assert len(list(objects(str(tmp_path / "e.json")))) == 2
 
 
 def test_an_unfinished_log_says_so(tmp_path):

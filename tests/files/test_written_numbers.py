@@ -232,6 +232,28 @@ def test_odds_are_recognised_and_read(market):
     assert f"as {form} odds (mean overround 6.0 % in the first 300" in " ".join(out.split())
 
 
+def test_an_error_about_targets_says_nothing_of_odds(market):
+    """Odds above 1 are not values outside [0, 1], and nobody who passes --odds means percentages."""
+    path, form, _, _ = market
+    given = ("report", path, "--probs", "H,D,A", "--target", "FTR", "--odds", form)
+    for labels in ((), ("--labels", "X,D,A")):
+        status, _, err = run(*given, *labels)
+        assert status == 1
+        assert "FTR" in err
+        assert "outside [0, 1]" not in err
+        assert "--percent" not in err
+    (command,) = proposed(run(*given)[2])
+    assert run(*command)[0] == 0
+
+
+def test_numbers_that_are_no_odds_are_counted(tmp_path):
+    path = save(
+        tmp_path / "f.csv", ",", ("FTR", list("HDAH")), ("H", [2.0, 0.5, 3.1, 1.0]), ("D", [3.0] * 4), ("A", [4.0] * 4)
+    )
+    _, _, err = run("report", path, "--probs", "H,D,A", "--target", "FTR", "--labels", "H,D,A", "--odds", "decimal")
+    assert "column 'H': not decimal odds in 2 rows" in err
+
+
 def test_a_map_is_applied_to_odds(market, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path, form, probs, _ = market

@@ -230,6 +230,9 @@ def test_every_code_has_a_sentence() -> None:
         evaluate(np.full(200, 0.07), np.arange(200) < 5, n_resamples=0),
         evaluate(p, y, weights=1.0 + np.arange(len(y)) % 30, n_resamples=0),
         evaluate(*forest(50), n_resamples=0),
+        evaluate(p, y, weights=np.where(np.arange(len(y)) < 20, 900.5, 0.5), n_resamples=0),
+        evaluate(p, y, clusters=np.maximum(np.arange(len(y)), len(y) // 4), n_resamples=0),
+        evaluate(np.stack([1 - p, p]).reshape(1, 2, -1), y.reshape(1, -1), n_resamples=0),
         *(evaluate(*event(power), n_resamples=50) for power in (0.5, 2.0)),
     ]
     said = set()

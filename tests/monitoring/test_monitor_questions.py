@@ -351,6 +351,62 @@ def test_a_broken_promise_of_a_question_is_named() -> None:
     assert watch.promise_broken
 
 
+def counted_together(log: calibrant.DecisionLog, names: tuple[str, ...], value: float) -> tuple[int, int]:
+    """Return the inputs whose answers to all these questions are this sure, and how many have a wrong one."""
+    automatic = errors = 0
+    for row in range(log.n):
+        places = [list(log[name].rows).index(row) for name in names if row in log[name].rows]
+        answers = [
+            (log[name].probs[place], log[name].targets[place]) for name, place in zip(names, places, strict=False)
+        ]
+        if len(places) == len(names) and min(max(probs) for probs, _ in answers) >= value:
+            automatic += 1
+            errors += any(int(np.argmax(probs)) != target for probs, target in answers)
+    return automatic, errors
+
+
+def test_the_threshold_of_several_questions_together_is_watched() -> None:
+    """Its decisions are those about inputs, and it takes part in the alarm of all thresholds."""
+    rng = np.random.default_rng(0)
+    found = calibrant.certify_questions(drawn(rng, 4_000, 4), max_risk=0.3)
+    assert found.composite is not None
+    assert found.composite.value is not None
+    watch, logs = calibrant.Monitor(threshold=found), [drawn(rng, 200, 4) for _ in range(2)]
+    for log in logs:
+        watch.update(log)
+    (composite,) = (each for each in watch.to_dict()["promises"] if each["composite_of"])
+    assert composite["composite_of"] == ("q1", "q3")
+    counts = [counted_together(log, ("q1", "q3"), found.composite.value) for log in logs]
+    assert (composite["n_automatic"], composite["n_errors"]) == tuple(map(sum, zip(*counts, strict=True)))
+    alone = calibrant.Monitor(threshold=found.composite)
+    for log in logs:
+        least = np.minimum(log["q1"].probs.max(axis=1), log["q3"].probs.max(axis=1))
+        alone.update(least, log["q1"].right & log["q3"].right)
+    (own,) = alone.to_dict()["promises"]
+    several = len(watch.to_dict()["promises"])
+    assert composite["log_evidence"] == pytest.approx(own["log_evidence"] - np.log(several))
+    again = calibrant.Monitor.from_json(watch.to_json())
+    assert again.to_dict() == watch.to_dict()
+    again.watch_threshold(found.to_dict())
+    assert len(again.to_dict()["promises"]) == several
+    assert "for q1, q3 together is kept so far" in " ".join(str(watch).split())
+    assert 'composite_of="q1,q3"' in watch.to_prometheus("m")
+
+
+def test_a_broken_threshold_of_several_questions_together_is_named() -> None:
+    rng = np.random.default_rng(0)
+    found = calibrant.certify_questions(drawn(rng, 4_000, 4), max_risk=0.3)
+    log, watch = drawn(rng, 900, 4), calibrant.Monitor(threshold=found)
+    turned = replace(log["q3"], targets=(log["q3"].targets + 1) % 3)
+    watch.update(replace(log, questions={**log.questions, "q3": turned}))
+    broken = [each["question"] or each["composite_of"] for each in watch.to_dict()["promises"] if each["broken"]]
+    assert broken == ["q3", ("q1", "q3")]
+    without = calibrant.Monitor(threshold=found)
+    without.update(log.only(["q1", "q2"]))
+    (composite,) = (each for each in without.to_dict()["promises"] if each["composite_of"])
+    assert composite["n_automatic"] == 0
+
+
 @pytest.mark.parametrize(
     ("argument", "value"), [("targets", [1]), ("clusters", [1]), ("groups", ["a"]), ("logits", True)]
 )

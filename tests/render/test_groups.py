@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_ratios_have_a_logarithmic_axis() -> None:
     ticks = Axis("", 0.5, 2.0, "log").ticks()
     assert 3 <= len(ticks) <= 8
     assert ticks[0] == (0.5, "0.5")
-    assert [text for _, text in Axis("", 0.93, 1.12, "log").ticks()][:2] == ["0.93", "0.94"]
+    assert [text for _, text in Axis("", 0.93, 1.12, "log").ticks()] == ["0.95", "1.00", "1.05", "1.10"]
     rows = [Row(Name(("a",)), Estimate(value), "dot", "") for value in (0.5, 1.0, 2.0)]
     figure = rows_figure("ratios", rows, {"dot": ""}, "", level=None, around=1.0, ratio=True)
     (dots,) = re.findall('<path class="dot" d="([^"]+)"', svg.picture(figure))
@@ -128,3 +129,17 @@ def test_the_blocks_of_groups_need_no_report_on_a_group() -> None:
     for full in (True, False):
         group_blocks(report, full=full)
     assert not any("value" in vars(group.whole) for group in report.groups)
+
+
+@pytest.mark.every_value
+@pytest.mark.parametrize("low", [0.2, 0.81, 0.93, 1.3, 7.1])
+@pytest.mark.parametrize("ratio", [1.02, 1.1, 1.35, 1.9, 4.0, 60.0, 5_000.0])
+def test_texts_on_a_logarithmic_axis_do_not_touch(low: float, ratio: float) -> None:
+    """Of an axis 240 pixels long, as a small figure on paper has; ticks reach over the range."""
+    high = low * ratio
+    ticks = Axis("", low, high, "log").ticks()
+    places = [240 * math.log(value / low) / math.log(ratio) for value, _ in ticks]
+    assert 2 <= len(ticks) <= 7
+    assert all(low * (1 - 1e-9) <= value <= high * (1 + 1e-9) for value, _ in ticks)
+    for (one, other), (_, text) in zip(pairwise(places), ticks, strict=False):
+        assert other - one > 6.0 * len(text)

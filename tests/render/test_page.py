@@ -375,6 +375,27 @@ def test_printed_labels_beside_a_table_can_be_read(page: Any) -> None:
     assert min(sizes) >= 8
 
 
+def test_remarks_on_the_numbers_are_printed_although_they_are_folded(page: Any) -> None:
+    """They explain the columns of the table, and nobody can unfold them on paper."""
+    remarks = page.locator("details.notes li").last
+    assert not remarks.is_visible()
+    page.emulate_media(media="print")
+    assert remarks.is_visible()
+    assert not page.locator("details.long").first.is_visible()
+    page.emulate_media(media="screen")
+
+
+def test_the_settings_are_in_two_columns_on_paper(page: Any) -> None:
+    """So the last page seldom has nothing but them."""
+    lefts = (
+        "() => [...document.querySelectorAll('section > dl > div > dt')].map(own => own.getBoundingClientRect().left)"
+    )
+    assert len({round(left) for left in page.evaluate(lefts)}) == 1
+    page.emulate_media(media="print")
+    assert len({round(left) for left in page.evaluate(lefts)}) == 2
+    page.emulate_media(media="screen")
+
+
 def test_a_section_of_folded_tables_alone_is_not_printed(page: Any) -> None:
     folded, shown = page.locator("section[data-part=bins]"), page.locator("section[data-part=measures]")
     assert folded.is_visible()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -272,7 +273,9 @@ def test_stated_confidences_are_certified_in_place_of_probabilities() -> None:
 
 
 def test_the_result_is_a_document(found: QuestionThresholds, tmp_path: Any) -> None:
-    assert "3 of 3 questions" in str(found)
+    text = " ".join(str(found).split())
+    assert "Questions with a certified threshold in each group: de (3 of 3), en (3 of 3)." in text
+    assert "Some answers to 3 of 3 questions" in str(replace(found, by_group={}))
     assert "with 95 % confidence, for all questions together:" in " ".join(str(found).split())
     assert "have a wrong answer to at least one of these questions" in " ".join(str(found).split())
     page = found.to_html(tmp_path / "page.html").read_text()

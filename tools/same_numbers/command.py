@@ -101,6 +101,8 @@ _CALLS = (
     "recalibrate games.csv {event} --level 0.9 --rng 3 --cluster patient --by season {few}",
     *(call.replace("{map}", "threshold") for call in _OF_DECISIONS),
     "threshold games.csv {event} --max-risk 0.4 --confidence 0.9 --cost-of-error 10 --cost-of-referral 1 --exact",
+    "threshold games.csv {event} --thresholds 0.1,0.5 --json b.json",
+    "threshold games.csv {event} --cost-of-false-positive 1 --cost-of-false-negative 4 --cluster patient --html b.html",
     "threshold games.csv {event} --yes-risk 0.4 --no-risk 0.4 --cluster patient --largest-cluster 60",
     "threshold games.csv {event} --max-risk 0.4 --weight weight --max-weight 3 --method betting --by season",
     "threshold classes.parquet --probs p_* --target label --max-risk 0.4 --per-class --class-names a,b,c",

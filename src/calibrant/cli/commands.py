@@ -21,12 +21,14 @@ from calibrant.cli import options as shared
 from calibrant.cli.options import COLUMN, ENGINES, CommandOptions, option
 from calibrant.cli.parameters import (
     COMPLETING,
+    COST,
     ERROR,
     NATURAL,
     POSITIVE,
     PRIOR,
     RISK,
     SHARE,
+    THRESHOLDS,
     Among,
     Checked,
     InputFile,
@@ -496,6 +498,17 @@ def recalibrate(ctx: click.Context, /, **params: Any) -> None:
 )
 @option("--cost-of-error", type=float, metavar="COST", help="The cost of a wrong automatic decision.")
 @option("--cost-of-referral", type=float, metavar="COST", help="The cost of a case that is referred to a person.")
+@option(
+    "--thresholds",
+    type=THRESHOLDS,
+    help="Show the net benefit at these thresholds, such as 0.05,0.1.",
+)
+@option(
+    "--cost-of-false-positive",
+    type=COST,
+    help="The cost of a false positive. With --cost-of-false-negative, show the threshold that they imply.",
+)
+@option("--cost-of-false-negative", type=COST, help="The cost of a false negative.")
 @shared.exact
 @shared.keep_going
 @shared.outputs
@@ -510,6 +523,7 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     calibrant threshold cases.parquet --probs 'p_*' --cluster customer
     calibrant threshold visits.csv --score risk --yes-risk 0.1 --no-risk 0.02
     calibrant threshold decisions.jsonl --max-risk 0.05 --gates thresholds.json
+    calibrant threshold visits.csv --score risk --thresholds 0.05,0.1
 
     Exit status: 0; 1 unusable data; 2 wrong usage; 4 no threshold is certified.
     """  # noqa: D301
@@ -517,6 +531,9 @@ def threshold(ctx: click.Context, /, **params: Any) -> None:
     shared.check(ctx, shared.problems_of_threshold(ctx, options))
     from calibrant.cli import loading
 
+    if options.by_benefit:
+        _run(ctx, options, loading.load, loading.benefit, lambda *_, **__: 0)
+        return
     _run(ctx, options, loading.load, loading.certify, lambda found, _, **__: 0 if found.certified else conditions.OPEN)
 
 

@@ -8,13 +8,14 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import numpy as np
 
-from calibrant.cli.options import CommandOptions
-from calibrant.cli.usage import command_line
+from calibrant.cli.options import PROBLEMS, CommandOptions
+from calibrant.cli.usage import FAULTS, command_line, words_with
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, meant, quoted
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
 from calibrant.errors.wording import SOFT_LABELS, Terms, reword
@@ -56,11 +57,22 @@ _TERMS: Final = Terms(
     class_names="--class-names",
     soft_labels=SOFT_LABELS,
 )
+#: Options that are in the terms above, and that a command may not take with others.
+_OPTIONAL: Final = {
+    "logits": ("--logits",),
+    "percent": ("--percent",),
+    "multilabel": ("--notion", "multilabel"),
+}
+#: Options that exclude each other: a proposed one replaces the typed ones.
+_EXCLUSIVE: Final = (("--logits", "--percent", "--odds"), ("--labels", "--class-names"))
+#: What to do if the columns of a file do not suit the other options.
+_NAME_OTHERS: Final = "no columns look suitable for the other options; name them with --score and --outcome, or --probs"
 #: Faults of single targets: `_OfRows.for_labels` proposes options against them.
 _OF_TARGETS: Final = (Fault.OUTCOMES, Fault.CLASS_INDICES, Fault.LABEL_TYPE, Fault.LABEL_NAMES)
 _SAME_NAMES: Final = (
     *("class_names", "ignore_index", "notion", "logits", "n_bins", "bands", "weights_are", "method"),
     *("max_risk", "yes_risk", "no_risk", "sort_by", "ordered", "prior", "trained_prior"),
+    *("thresholds", "cost_of_false_positive", "cost_of_false_negative"),
 )
 _ARGUMENTS: Final = {
     **{"groups": "--by", "clusters": "--cluster", "weights": "--weight"},
@@ -117,10 +129,14 @@ class _OfFiles:
         elif isinstance(error, Unnamed) and (others := self._of_several(error.path)):
             text = others if error.readings or others.startswith(error.path) else f"{text}; {others}"
         elif isinstance(error, Unnamed) and error.readings:
-            cases = [f"{each.case}, type: {command_line(self.ctx, each.words)}" for each in error.readings]
-            text = "; ".join([f"{error.path}: {error.problem}", error.words, *numbered(cases)])
+            proposed = [(each.case, self.proposal(*each.words)) for each in error.readings]
+            cases = [f"{case}, type: {command}" for case, command in proposed if command]
+            words = [error.words, *numbered(cases)] if cases else [_NAME_OTHERS]
+            text = "; ".join([f"{error.path}: {error.problem}", *words])
         elif error.options:
-            text = f"{error.path}: {error.problem}; {error.remedy}: {command_line(self.ctx, error.options)}"
+            command = self.proposal(*error.options)
+            remedy = f"{error.remedy}: {command}" if command else _NAME_OTHERS
+            text = f"{error.path}: {error.problem}; {remedy}"
         else:
             text += self._for_filled_in(error)
         if error.fault not in (FileFault.VALUE, FileFault.NO_SUCH_COLUMN) or not may_propose:
@@ -215,11 +231,38 @@ class _OfFiles:
     def typed(self, *words: str) -> str:
         """Return the command with other options; a new outcome replaces the options about the old one."""
         target = ["--target"] if self.options.target is not None else []
-        return command_line(self.ctx, words, ["--labels", "--class-names", *target] if "--outcome" in words else [])
+        without = ["--labels", "--class-names", *target] if "--outcome" in words else []
+        return self.proposal(*words, without=without) or command_line(self.ctx, words, without)
+
+    def proposal(self, *words: str, without: Sequence[str] = ()) -> str:
+        """Return the command with other options, which replace typed ones that exclude them; empty if it is refused."""
+        excluded = [option for options in _EXCLUSIVE if set(options) & set(words) for option in options]
+        replaced = [*without, *(option for option in excluded if option not in words)]
+        return next(
+            (command_line(self.ctx, words, left) for left in (without, replaced) if self._takes(words, left)), ""
+        )
+
+    def _takes(self, words: Sequence[str], without: Sequence[str]) -> bool:
+        """Whether the command takes the typed options with others: they do not contradict each other."""
+        ctx, problems = self.ctx, PROBLEMS.get(str(self.ctx.info_name))
+        if problems is None:
+            return True
+        try:
+            with ctx.command.make_context(ctx.info_name, words_with(ctx, words, without)[2:], ctx.parent) as made:
+                return not any(problems(made, CommandOptions.of(**made.params))) and not made.meta.get(FAULTS)
+        except click.UsageError:
+            return False
+
+    @property
+    def terms(self) -> Terms:
+        """The words of remedies, without options that the command does not take with the typed ones."""
+        may = {name: self._takes(words, ()) for name, words in _OPTIONAL.items()}
+        return replace(_TERMS, **{name: "" for name, is_taken in may.items() if not is_taken})
 
     def for_written(self, path: str) -> str:
         """Return what to type if the numbers of the scores are written as something else than plain fractions."""
-        if path.lower().endswith(_ARRAYS) or self.options.engine == "spark" or self.options.logits:
+        options = self.options
+        if path.lower().endswith(_ARRAYS) or options.engine == "spark" or options.logits or options.odds:
             return ""
         words = written_in(path, self.options)
         kinds = {"--percent": "percentages", "--odds": "odds", "--decimal-comma": "numbers with a decimal comma"}
@@ -290,7 +333,7 @@ class _OfRows(_OfFiles):
         else:
             argument = _ARGUMENTS.get(error.argument, error.argument)
             argument = "--labels" if argument == "--class-names" and self.options.labels else argument
-            expected, got, _ = reword(error, _TERMS)
+            expected, got, _ = reword(error, self.terms)
             return f"{path}: {argument}: expected {expected}, got {got}; {self._remedy(error)}"
         if error.argument not in self.columns:
             return text
@@ -321,7 +364,7 @@ class _OfRows(_OfFiles):
             if remedy is None and error.facts.mistake in MAY_BE_LOGITS:
                 remedy = self._for_scores()
         if remedy is None:
-            remedy = reword(error, _TERMS)[-1]
+            remedy = reword(error, self.terms)[-1]
             if error.argument == "probs" and error.fault is Fault.ROW_SUM:
                 remedy += self._for_models()
         return remedy
@@ -357,7 +400,7 @@ class _OfRows(_OfFiles):
     def _for_models(self) -> str:
         """Return what to type if the columns of classes may be models."""
         options, targets = self.options, self.rows.targets
-        if "," not in (options.probs or "") or targets.ndim > 1 or targets.dtype.kind not in "fiub":
+        if options.of_prior or "," not in (options.probs or "") or targets.ndim > 1 or targets.dtype.kind not in "fiub":
             return ""
         if not np.isin(targets, (0, 1)).all():
             return ""

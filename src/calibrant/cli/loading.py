@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from calibrant.report.report import Report
     from calibrant.report.result_comparison import ResultComparison
     from calibrant.thresholds import QuestionThresholds
+    from calibrant.thresholds.benefit import BenefitOfThresholds
     from calibrant.thresholds.result import ThresholdResult
 
 #: The largest error rate of automatic decisions, unless another is named.
@@ -578,6 +579,15 @@ def certify(
         how = {name: value for name, value in how.items() if name not in ("notion", "class_names", "groups")}
         return certify_two_sided(**how, yes_risk=options.yes_risk, no_risk=options.no_risk)
     return certify_threshold(**how, max_risk=max_risk, per_class=options.per_class)
+
+
+def benefit(predictions: FilePredictions | FileSketch | FileDecisions, options: CommandOptions) -> BenefitOfThresholds:
+    """Return the net benefit at the thresholds that the options name, or at the one that the costs imply."""
+    from calibrant.thresholds.benefit import benefit_of_thresholds
+
+    names = ("confidence", "thresholds", "cost_of_false_positive", "cost_of_false_negative", "weights_are")
+    how = {**data_of(predictions, options), **_named(options, *names)}
+    return benefit_of_thresholds(**how)
 
 
 def apply(

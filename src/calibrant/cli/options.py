@@ -148,6 +148,9 @@ class CommandOptions(Options):
     gates_path: str | None = None
     cost_of_error: float | None = None
     cost_of_referral: float | None = None
+    thresholds: tuple[float, ...] | None = None
+    cost_of_false_positive: float | None = None
+    cost_of_false_negative: float | None = None
     state_path: str = ""
     label: str | None = None
     groups: tuple[str, ...] | None = None
@@ -185,6 +188,12 @@ class CommandOptions(Options):
     def of_prior(self) -> bool:
         """Whether ``recalibrate`` makes a map for another event rate, without outcomes."""
         return self.prior is not None or self.trained_prior is not None or self.estimate_prior
+
+    @property
+    def by_benefit(self) -> bool:
+        """Whether ``threshold`` returns net benefits, for which no error rate is certified."""
+        costs = (self.cost_of_false_positive, self.cost_of_false_negative)
+        return self.thresholds is not None or any(cost is not None for cost in costs)
 
     @property
     def timezone_used(self) -> str | None:
@@ -658,9 +667,36 @@ def _of_shares(options: CommandOptions) -> Iterator[Problem]:
         yield f"--{error.argument.replace('_', '-')}: expected {error.expected}, got {error.got}; {error.remedy}"
 
 
+def _of_benefit(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
+    """Yield the problems of thresholds by net benefit, which no error rate is certified for."""
+    costs = {"cost_of_false_positive": options.cost_of_false_positive}
+    costs["cost_of_false_negative"] = options.cost_of_false_negative
+    if options.thresholds is not None:
+        for option in _given({"--cost-of-false-positive": costs["cost_of_false_positive"]}):
+            yield f"{option} implies a threshold, and --thresholds names thresholds; pass only one of the two"
+    elif None in costs.values() and not any(_is_faulty(ctx, name) for name in costs):
+        yield "--cost-of-false-positive and --cost-of-false-negative belong together; pass both"
+    named = "--thresholds" if options.thresholds is not None else "--cost-of-false-positive"
+    certified: dict[str, Any] = {
+        "--max-risk": options.max_risk,
+        "--yes-risk": options.yes_risk,
+        "--no-risk": options.no_risk,
+    }
+    certified |= {"--method": options.certified_by, "--largest-cluster": options.largest_cluster}
+    certified |= {"--max-weight": options.max_weight, "--per-class": options.per_class, "--each": options.each}
+    certified |= {"--gates": options.gates_path, "--cost-of-error": options.cost_of_error, "--by": options.by}
+    certified |= {"--cost-of-referral": options.cost_of_referral, "--probs": options.probs}
+    certified["--notion top-label"] = options.notion == "top-label"
+    for option in _given(certified):
+        yield f"{option} does not work with {named}; leave one of the two out"
+
+
 def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options of ``threshold``."""
     yield from problems_of_one_model(ctx, options)
+    if options.by_benefit:
+        yield from _of_benefit(ctx, options)
+        return
     sides = {"yes_risk": options.yes_risk, "no_risk": options.no_risk}
     is_wrong = any(_is_faulty(ctx, side) for side in sides)
     if (options.yes_risk is None) != (options.no_risk is None) and not is_wrong:
@@ -868,3 +904,13 @@ def _is_faulty(ctx: click.Context, *names: str) -> bool:
     """Whether one of these options has an error of its own, so that its default stands in its place."""
     faults = [fault for fault in ctx.meta.get(FAULTS, ()) if isinstance(fault, click.BadParameter)]
     return any(fault.param is not None and fault.param.name in names for fault in faults)
+
+
+#: The checks of the options of each command, by its name.
+PROBLEMS: Final[Mapping[str, Callable[[click.Context, CommandOptions], Iterator[Problem]]]] = {
+    "report": problems_of_report,
+    "recalibrate": problems_of_recalibrate,
+    "threshold": problems_of_threshold,
+    "monitor": problems_of_monitor,
+    "compare": problems_of_compare,
+}

@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     from calibrant.report.question_reports import QuestionReports
     from calibrant.report.report import Report
     from calibrant.thresholds import QuestionThresholds
+    from calibrant.thresholds.benefit import BenefitOfThresholds
     from calibrant.thresholds.result import ThresholdResult
 
     Result = Report | QuestionReports | Comparison | QuestionComparisons | RecalibrationResult
-    Result |= QuestionRecalibrations | ThresholdResult | QuestionThresholds
+    Result |= QuestionRecalibrations | ThresholdResult | QuestionThresholds | BenefitOfThresholds
     from calibrant.monitoring import Monitor
 
 _NAMED: Final = 3  # columns that a hint names

@@ -144,6 +144,24 @@ class Prior(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic 
 PRIOR: Final = Prior()
 
 
+class Thresholds(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic from click 8.4 on
+    """Increasing thresholds above 0 and below 1 with commas between them."""
+
+    name = "thresholds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        """Return the thresholds."""
+        thresholds = tuple(_SHARE.convert(part, param, ctx) for part in split(str(value)))
+        above = (0.0, *thresholds)
+        if not thresholds or any(low >= high for low, high in zip(above, (*thresholds, 1.0), strict=True)):
+            remedy = "pass increasing numbers above 0 and below 1, such as 0.05,0.1,0.2"
+            self.fail(f"{quoted(str(value))}; {remedy}", param, ctx)
+        return thresholds
+
+
+THRESHOLDS: Final = Thresholds()
+
+
 def _problem_of_risk(risk: float) -> str:
     example = f", such as {risk / 100:g} or {risk:g}%" if 1 <= risk <= 50 else ", such as 0.05 or 5%"
     return "" if 0 < risk <= 0.5 else f"{exact_number(risk)}; pass a share above 0 and up to 0.5{example}"
@@ -151,6 +169,7 @@ def _problem_of_risk(risk: float) -> str:
 
 SHARE: Final = share(lambda level: 0.5 <= level < 1, "pass a share from 0.5 to below 1, such as 0.95 or 95%")
 ERROR: Final = share(lambda error: 0 < error < 1, "pass the largest acceptable error, such as 0.02 or 2%", "error")
+COST: Final = real(lambda cost: 0 < cost < float("inf"), "pass a cost above 0, such as 1", "cost")
 RISK: Final = Checked("risk", _problem_of_risk, base=_SHARE)
 NATURAL: Final = whole(lambda n: n >= 0, "pass 0 or more")
 POSITIVE: Final = whole(lambda n: n >= 1, "pass 1 or more")

@@ -172,6 +172,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         msg = "--groups names the questions to monitor together; leave --groups or --question out"
         raise click.UsageError(msg, ctx)
     of_one: dict[str, Any] = {"--since-onset": options.since_onset_path}
+    of_one |= {"--thresholds": options.thresholds, "--cost-of-false-positive": options.cost_of_false_positive}
     of_one |= {"--yes-risk": options.yes_risk is not None, "--no-risk": options.no_risk is not None}
     if not options.state_path:  # a monitor has pictures and a tolerance for all questions
         of_one |= {"--png": options.png_path, "--svg": options.svg_path, "--pdf": options.pdf_path}

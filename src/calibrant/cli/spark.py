@@ -19,7 +19,7 @@ from calibrant.errors.faults import Fault, Mistake
 from calibrant.files import FileSketch
 from calibrant.files.column_options import ColumnSelection, Cuts
 from calibrant.files.column_values import BETWEEN, MOST_VALUES, PARTS, check_per_cents
-from calibrant.files.header_lines import SEPARATORS, separator
+from calibrant.files.header_lines import SEPARATORS, separator, usual_separator
 from calibrant.files.local import first_line, located
 from calibrant.files.logs import is_log
 from calibrant.files.paths import check_bytes, expand, is_utf8, kind_of
@@ -112,11 +112,11 @@ def _paths(patterns: Sequence[str]) -> tuple[list[str], str, str]:
         if is_log(path):
             problem = "is an evaluation log, which --engine spark cannot read"
             raise FileError(path, problem, "leave --engine spark out")
-        usual = "\t" if path.lower().endswith((".tsv", ".tsv.gz")) else ","
-        between = separator(path) if kind_of(path) == "csv" else usual
-        if located(path) != path or path.lower().endswith((".json", ".json.gz")) or between != usual:
-            of_text = f" (CSV with {SEPARATORS[between]})" * (between != usual)
-            problem = f"is of a kind{of_text} that --engine spark cannot read"
+        between = separator(path) if kind_of(path) == "csv" else ""
+        is_other_csv = bool(between) and between != usual_separator(path)
+        if located(path) != path or path.lower().endswith((".json", ".json.gz")) or is_other_csv:
+            kind = f" (CSV with {SEPARATORS[between]})" if is_other_csv else ""
+            problem = f"is of a kind{kind} that --engine spark cannot read"
             raise FileError(path, problem, "write it as Parquet, or leave --engine spark out")
         if not is_utf8(os.path.abspath(path)):
             raise FileError(path, "has a name that is not UTF-8, which --engine spark cannot read", "rename the file")

@@ -40,7 +40,7 @@ SECTIONS: Final = {
         "events trials encoding sheet header_line labels class_names",
         "Evaluation": "notion classwise ordered marginal n_bins measures ignore_index timezone level n_resamples rng "
         "bands tolerance_of conditions certified_by largest_cluster max_weight per_class cost_of_error "
-        "cost_of_referral",
+        "cost_of_referral thresholds cost_of_false_positive cost_of_false_negative",
         "Decision models": "question truth_path truth_on yes stated each gates_path",
         "Output": "all_measures quiet title date open_page markdown_path png_path svg_path pdf_path dpi "
         "sketch_path sql_path onnx_path",
@@ -309,7 +309,12 @@ class Commands(click.Group):
 
 
 def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[str] = ()) -> str:
-    """Return the typed command with some options added or changed, and without others; a value follows each option."""
+    """Return the typed command with some options added or changed, and without others."""
+    return " ".join(map(shell_word, words_with(ctx, options, without)))
+
+
+def words_with(ctx: click.Context, options: Sequence[str], without: Sequence[str] = ()) -> list[str]:
+    """Return the words of `command_line`; a value follows each option that takes one."""
     params = {name: param for param in ctx.command.params for name in param.opts}
     changed = {params[name] for name in (*options, *without) if name in params}
     words, skip = ["calibrant"], False
@@ -320,7 +325,7 @@ def command_line(ctx: click.Context, options: Sequence[str], without: Sequence[s
             skip = not skip and "=" not in word and not is_flag
             continue
         words.append(word)
-    return " ".join(map(shell_word, [*words, *options]))
+    return [*words, *options]
 
 
 def shell_word(text: str) -> str:

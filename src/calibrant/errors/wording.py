@@ -159,13 +159,16 @@ def _of_scores(fault: Fault, facts: Facts, terms: Terms) -> str:
         if facts.mistake is Mistake.TARGET_COLUMN:
             return f"{column} holds the targets, so leave the column out"
         return f"{column} holds whole numbers: leave the column out if it is not a probability"
-    logits = f"{terms.logits} if they are logits"
+    logits = f"{terms.logits} if they are logits" if terms.logits else ""
     if fault is Fault.ROW_SUM:
-        one_event = f"{terms.multilabel} for one event per column{terms.unsummed}"
-        return f"normalise the rows (divide each by its sum), {logits}, or {one_event}"
+        one_event = f"{terms.multilabel} for one event per column{terms.unsummed}" if terms.multilabel else ""
+        *first, last = filter(None, ("normalise the rows (divide each by its sum)", logits, one_event))
+        return f"{', '.join(first)}, or {last}" if len(first) > 1 else " or ".join([*first, last])
+    logits = logits or "correct the values"
+    percent = terms.percent or logits
     remedies = {
-        Mistake.PERCENT: terms.percent,
-        Mistake.PERCENT_OR_CLASSES: f"{terms.percent} (if they are predicted classes, pass the probabilities instead)",
+        Mistake.PERCENT: percent,
+        Mistake.PERCENT_OR_CLASSES: f"{percent} (if they are predicted classes, pass the probabilities instead)",
         Mistake.RANKS: "whole numbers up to 10 may be ranks or deciles: pass the probabilities instead",
         Mistake.ROUNDING: f"{terms.rounding}, or {logits}",
     }
@@ -182,8 +185,8 @@ def _of_lengths(facts: Facts, terms: Terms) -> str:
         "column for each class",
         Mistake.TRANSPOSED_TARGETS: f"the one-hot targets look transposed: pass {targets}.T",
         Mistake.ONE_HOT_EVENT: f"the targets look one-hot: pass {targets}[:, 1] if that column marks the event",
-        Mistake.SEVERAL_LABELS: f"pass one label per row, or for several labels per row {terms.multilabel} and {probs} "
-        "of the same shape",
+        Mistake.SEVERAL_LABELS: "pass one label per row"
+        + f", or for several labels per row {terms.multilabel} and {probs} of the same shape" * bool(terms.multilabel),
     }
     return remedies[facts.mistake] if facts.mistake else f"pass exactly one entry of {targets} for each row of {probs}"
 
@@ -231,5 +234,6 @@ def _of_one_hot(facts: Facts, terms: Terms) -> str:
         Mistake.PROBABILITY_TARGETS: "the targets look like probabilities: pass class indices; if label "
         f"smoothing made them, pass {targets}.argmax(axis=1); {terms.soft_labels}",
     }
-    remedy = f"pass class indices, or {terms.multilabel} for several labels per row"
+    several = f", or {terms.multilabel} for several labels per row" if terms.multilabel else ""
+    remedy = f"pass class indices{several}"
     return remedies[facts.mistake] if facts.mistake else remedy

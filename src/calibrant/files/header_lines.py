@@ -15,7 +15,7 @@ from calibrant.files.column_values import is_missing
 from calibrant.files.local import located
 from calibrant.files.paths import bounded_lines, open_text
 
-#: What separates columns, in words. Tabs and bars do so only where commas and semicolons separate nothing.
+#: What separates columns, in words. Others than usual ones do so only where these separate nothing.
 SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 REMEDY: Final = "the first line must name the columns"
@@ -30,8 +30,13 @@ _FRACTION: Final = re.compile(r"[-+]?\d*[.,]\d+|[\d.,]+\s*%")
 
 
 def separator(path: str) -> str:
-    """Return what separates the columns of a file: tabs in a .tsv, else what the line of their names has."""
-    return "\t" if _has_tabs(path) else _separator_of(_first_lines(path, _LINES_OF_HEADER))
+    """Return what separates the columns of a file, by the line of their names."""
+    return _separator_of(path, _first_lines(path, _LINES_OF_HEADER))
+
+
+def usual_separator(path: str) -> str:
+    """Return what usually separates the columns of a file with this ending."""
+    return "\t" if ".tsv" in os.path.basename(located(path)).lower() else ","
 
 
 def fields_of_header(path: str) -> list[str]:
@@ -75,7 +80,7 @@ def _names_columns(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool
 def _check_later_line(path: str, names: Sequence[str], lines: Sequence[str]) -> None:
     """Reject a title: a later line has more names than the first one, and numbers follow it."""
     for number, (line, below) in enumerate(pairwise(lines[1:]), 2):
-        between = "\t" if _has_tabs(path) else _separator_of([line])
+        between = _separator_of(path, [line])
         found, below_it = _record([line], between), _record([below], between)
         while found and not found[-1].strip():  # empty columns at the end
             found.pop()
@@ -90,14 +95,7 @@ def _check_later_line(path: str, names: Sequence[str], lines: Sequence[str]) -> 
 
 
 def _check_single(path: str, name: str, rows: Sequence[Sequence[str]]) -> None:
-    """Reject one name with separators of another format in it."""
-    other = next((between for between in SEPARATORS if between in name), None)
-    if other is not None:  # in a .tsv
-        remedy = "separate columns with commas or semicolons in a .csv file, and with tabs in a .tsv file"
-        stem, found, rest = os.path.basename(path).rpartition(".tsv")
-        if found:
-            remedy = f"rename the file to {stem}.csv{rest}, or {remedy}"
-        raise FileError(path, f"has its columns separated by {SEPARATORS[other]}", remedy)
+    """Reject one name with the spaces that separate the cells of all rows."""
     width = len(name.split())
     if width > 1 and rows and all(len(row) == 1 and len(row[0].split()) in (width, width + 1) for row in rows):
         remedy = "write the file with commas, such as with write.csv(data, file, row.names = FALSE) in R"
@@ -113,15 +111,12 @@ def _is_number(text: str) -> bool:
     return _WRITTEN.fullmatch(text.strip()) is not None
 
 
-def _has_tabs(path: str) -> bool:
-    return ".tsv" in os.path.basename(located(path)).lower()
-
-
-def _separator_of(lines: Sequence[str]) -> str:
-    """Return what separates the fields of the first record of some lines; commas, if it has one field."""
+def _separator_of(path: str, lines: Sequence[str]) -> str:
+    """Return what separates the fields of the first record of some lines; the usual one, if it has one field."""
     counts = {between: len(_record(lines, between)) for between in SEPARATORS}
-    usual = max(",;", key=counts.__getitem__)
-    return next((between for between in (usual, "\t", "|") if counts[between] > 1), ",")
+    usual = usual_separator(path)
+    first = [usual] if usual == "\t" else sorted(",;", key=counts.__getitem__, reverse=True)
+    return next((between for between in (*first, *SEPARATORS) if counts[between] > 1), usual)
 
 
 def _record(lines: Sequence[str], between: str) -> list[str]:

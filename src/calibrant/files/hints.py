@@ -21,6 +21,7 @@ from calibrant.files.column_options import ColumnSelection, Options, are_logits
 from calibrant.files.column_readings import Readings
 from calibrant.files.column_values import fraction, is_missing, is_missing_cell, is_signed, number_in, shown
 from calibrant.files.engine import Engines, FileTable
+from calibrant.files.odds import FORMS, implied
 from calibrant.files.paths import kind_of
 from calibrant.files.roles import select
 from calibrant.files.sources import table_of
@@ -139,6 +140,8 @@ _LIMITS: Final = {
     "probability": (0.0, 1.0),
     "percent": (0.0, 100.0),
     "logit": (-math.inf, math.inf),
+    "decimal": (-math.inf, math.inf),
+    "american": (-math.inf, math.inf),
     "weight": (0.0, math.inf),
     "outcome": (0.0, 1.0),
 }
@@ -189,7 +192,7 @@ def unusable_values(
     scores, outcome, target = _columns_of_numbers(paths[0], columns, options)
     ignored = None if ignore_index is None or target not in columns else (str(target), ignore_index)
     named_logits = bool(scores) and set(scores) <= set(columns) and are_logits(scores)
-    use = "logit" if logits or named_logits else "percent" if options.percent else "probability"
+    use = "logit" if logits or named_logits else "percent" if options.percent else options.odds or "probability"
 
     def count(name: str, use: str) -> Unusable | None:
         parts = _parts_of(paths, name, options, targets_file, ignored)
@@ -304,7 +307,9 @@ def _count_numbers(counts: Counter[str], numbers: NDArray[np.float64], use: str,
     """Add the numbers of values that cannot be used, by kind."""
     low, high = _LIMITS[use]
     nan, infinite = np.isnan(numbers), np.isinf(numbers) & (use != "outcome")
-    if use == "outcome":
+    if use in FORMS:
+        outside, said = np.isnan(implied(numbers, use)), f"not {FORMS[use].partition(',')[0]}"
+    elif use == "outcome":
         outside, said = ~np.isin(numbers, (0, 1)), "neither 0 nor 1"
     else:
         slack = ROUNDING * eps if use == "probability" else 0

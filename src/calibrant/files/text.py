@@ -269,7 +269,7 @@ class CsvTable(EngineTable):
 def header(path: str) -> tuple[str, ...]:
     """Return the names of the columns, which the first line of a file holds.
 
-    It raises `FileError` for a first line that is not a header, or one with the separators of another format.
+    It raises `FileError` for a first line that is not a header.
     """
     with reading(path, REMEDY, "has no readable header"):
         fields = fields_of_header(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -14,14 +14,18 @@ from calibrant.measures.binned.ece import ECE
 from calibrant.measures.isotonic.corp import DISCRIMINATION, MISCALIBRATION, UNCERTAINTY
 from calibrant.measures.line.line import Line, WithoutEnds
 from calibrant.measures.means.in_the_large import MEAN_CONFIDENCE, MEAN_GAP
+from calibrant.measures.means.means import DECIDING_ROWS, heavy
 from calibrant.results import Code, Decision, Estimate, Finding, ReliabilityDiagram, TestResult
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.design import MINORITY, ROWS, rare
+from calibrant.statistics.design import LARGE, MINORITY, ROWS, large, rare
 from calibrant.statistics.impossible import ImpossibleOutcomes
 from calibrant.statistics.resampling import alpha_of
 
 #: The measures that findings are made from, whichever measures a report shows.
 DECIDING: Final = (MEAN_CONFIDENCE, MEAN_GAP, ECE, MISCALIBRATION, DISCRIMINATION, UNCERTAINTY)
+
+#: The findings that say why intervals may be too short, or wide.
+DOUBTS: Final = (Code.RARE_OUTCOME, Code.LARGE_CLUSTER, Code.HEAVY_WEIGHTS)
 
 _NOTHING: Final = 0.0005  # gaps below a twentieth of a point count as 0
 
@@ -69,6 +73,12 @@ class Evidence:
         What ``rarer`` counts.
     of_event : bool
         Whether ``rarer`` counts the event, and not the other outcome.
+    largest_cluster : float
+        The share of the rows in the largest cluster; 0 without clusters.
+    deciding : float
+        How many rows decide a variance by their weights; infinite if weights are whole numbers.
+    one_image : bool
+        Whether the rows are those of one image, which are assumed to be independent.
     """
 
     estimates: Mapping[str, Estimate]
@@ -88,6 +98,9 @@ class Evidence:
     rarer: float = math.inf
     unit: str = ROWS
     of_event: bool = True
+    largest_cluster: float = 0.0
+    deciding: float = math.inf
+    one_image: bool = False
     counted: tuple[int, float] | None = None
 
     def findings(self) -> tuple[Finding, ...]:
@@ -103,16 +116,26 @@ class Evidence:
         if self.line is not None and self._has_slope(self.line):
             findings.append(self._spread(self.line))
         findings.append(self._gain())
-        if self.diagram is not None and self.level is not None:
-            if self.falls:
-                findings.append(Finding(Code.FALLING_CURVE))
-            if rare(self.rarer):
-                unit = {} if self.unit == ROWS else {"unit": self.unit}
-                facts = {"rows": self.rarer, "enough": MINORITY, "of_event": self.of_event, **unit}
-                findings.append(Finding(Code.RARE_OUTCOME, facts))
-        if self.counted is not None and self.level is not None:
-            findings.append(Finding(Code.WHOLE_WEIGHTS, {"rows": self.counted[0], "weight": self.counted[1]}))
-        return tuple(findings)
+        if self.diagram is not None and self.level is not None and self.falls:
+            findings.append(Finding(Code.FALLING_CURVE))
+        return (*findings, *self.doubts())
+
+    def doubts(self) -> Iterator[Finding]:
+        """Yield what about the rows makes intervals too short, or wide; nothing without intervals."""
+        if self.level is None:
+            return
+        if self.diagram is not None and rare(self.rarer):
+            unit = {} if self.unit == ROWS else {"unit": self.unit}
+            facts = {"rows": self.rarer, "enough": MINORITY, "of_event": self.of_event, **unit}
+            yield Finding(Code.RARE_OUTCOME, facts)
+        if large(self.largest_cluster):
+            yield Finding(Code.LARGE_CLUSTER, {"share": self.largest_cluster, "most": LARGE})
+        if heavy(self.deciding):
+            yield Finding(Code.HEAVY_WEIGHTS, {"rows": self.deciding, "enough": DECIDING_ROWS})
+        if self.one_image:
+            yield Finding(Code.ONE_IMAGE)
+        if self.counted is not None:
+            yield Finding(Code.WHOLE_WEIGHTS, {"rows": self.counted[0], "weight": self.counted[1]})
 
     @property
     def _rejected(self) -> bool:

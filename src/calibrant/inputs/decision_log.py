@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +152,19 @@ def _name_of(option: bool, texts: Set[str]) -> str:
     return f"{name} (truth value)" if name in texts else name
 
 
+class Together(NamedTuple):
+    """The answers to several questions as one decision about each input.
+
+    ``least`` is the smallest confidence of the answers to an input, and ``right`` says whether all of them are right,
+    (M,) each. They are about the inputs with a labelled answer to every question. ``refused`` is the number of inputs
+    with a refusal for at least one question, and such an answer to the others.
+    """
+
+    least: Float64s
+    right: NDArray[np.bool_]
+    refused: int
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DecisionLog(Mapping[str, Question]):
     """A log of a decision model: a mapping from the name of a question to its `Question`.
@@ -235,6 +248,19 @@ class DecisionLog(Mapping[str, Question]):
     def only(self, names: Sequence[str]) -> DecisionLog:
         """Return the log of these questions alone."""
         return replace(self, questions={name: self[name] for name in names})
+
+    def together(self, names: Sequence[str]) -> Together:
+        """Return the answers to these questions as one decision about each input."""
+        answered, asked = np.ones(self.n, bool), np.ones(self.n, bool)
+        least, right = np.ones(self.n), np.ones(self.n, bool)
+        for name in names:
+            known, refused = np.zeros(self.n, bool), np.zeros(self.n, bool)
+            if (question := self.questions.get(name)) is not None:
+                known[question.rows], refused[question.refused] = True, True
+                least[question.rows] = np.minimum(least[question.rows], question.largest)
+                right[question.rows] &= question.right
+            answered, asked = answered & known, asked & (known | refused)
+        return Together(least[answered], right[answered], int(np.count_nonzero(asked & ~answered)))
 
     def of_group(self, group: str) -> DecisionLog:
         """Return the questions with rows of a group."""

@@ -80,6 +80,7 @@ class PromiseSeen(NamedTuple):
     log_evidence: float
     broken: bool
     question: str
+    composite_of: tuple[str, ...]
 
 
 class History(NamedTuple):

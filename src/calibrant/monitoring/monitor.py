@@ -235,11 +235,12 @@ class Monitor(Shown):
             if isinstance(probs, DecisionLog):
                 check_no_other(**rows, logits=logits or None)
                 self._check_log(probs)
-                self._update(name, _data_of_log(probs), 1.0, {each.name: each.kind for each in probs.values()})
+                kinds = {each.name: each.kind for each in probs.values()}
+                self._update(name, _data_of_log(probs), 1.0, kinds, self._composites(probs))
             else:
                 data = evaluated_data.of_arguments(probs, **rows, logits=logits)
                 self._check(data)
-                self._update(name, data, self._unit(data, probs, weights), {})
+                self._update(name, data, self._unit(data, probs, weights), {}, {})
 
     def _label(self, label: str | None) -> str:
         """Return the label of a slice, which was not used."""
@@ -249,8 +250,15 @@ class Monitor(Shown):
             raise InputError("label", "a label that was not used", repr(name), remedy)
         return name
 
-    def _update(self, name: str, data: EvaluatedData, unit: float, kinds: Mapping[str, str]) -> None:
-        """Add a slice; ``kinds`` are those of the questions of a log."""
+    def _update(
+        self,
+        name: str,
+        data: EvaluatedData,
+        unit: float,
+        kinds: Mapping[str, str],
+        composites: Mapping[str | tuple[str, ...], ReliabilityTable],
+    ) -> None:
+        """Add a slice; ``kinds`` and ``composites`` are those of the questions of a log."""
         table = data.tables[0]
         on_grid = table if table.grid is not None else table.on_grid("standard")
         rows, scores = self._rows.copy(), self._scores.copy()
@@ -260,9 +268,11 @@ class Monitor(Shown):
         held = rows > 0
         frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
         grown, wealth = self._slice(name, data, frame, unit)
-        tables = {"": table, **{question: group.tables[0] for question, group in data.groups.items() if kinds}}
+        tables: dict[str | tuple[str, ...], ReliabilityTable] = {"": table, **composites}
+        for question in kinds:
+            tables[question] = data.groups[question].tables[0]
         promises = [
-            promise.updated(tables[promise.question], unit) if promise.question in tables else promise
+            promise.updated(tables[promise.subject], unit) if promise.subject in tables else promise
             for promise in self._promises
         ]
         questions = self._questions or ("" if not kinds else "open" if self._groups is None else "declared")
@@ -285,6 +295,15 @@ class Monitor(Shown):
             number += 1
         return str(number)
 
+    def _composites(self, log: DecisionLog) -> dict[str | tuple[str, ...], ReliabilityTable]:
+        """Return the decisions of a log about inputs that thresholds of several questions together are about."""
+        found = {promise.composite_of: log.together(promise.composite_of) for promise in self._promises}
+        return {
+            names: evaluated_data.of_arguments(each.least, each.right).tables[0]
+            for names, each in found.items()
+            if names and len(each.right)
+        }
+
     def _check_promises(self, data: EvaluatedData) -> None:
         for promise in self._promises:
             of, own = _event(promise.notion, promise.n_classes), _event(data.notion, data.n_classes)
@@ -302,7 +321,7 @@ class Monitor(Shown):
             expected = f"{_event(*self._settings)}, as in the first slice"
             remedy = "pass one question (--question), or begin a new monitor for the log"
             raise InputError("probs", expected, "a DecisionLog", remedy)
-        if not all(promise.question for promise in self._promises):
+        if not all(promise.subject for promise in self._promises):
             remedy = "pass what certify_questions returned, or monitor one question alone (--question)"
             expected = "thresholds that name their questions, because probs is a DecisionLog"
             raise InputError("threshold", expected, "a threshold without a question", remedy)
@@ -325,7 +344,7 @@ class Monitor(Shown):
             raise InputError("groups", f"the declared {what} ({listed})", repr(unknown[0]), remedy)
 
     def _check(self, data: EvaluatedData) -> None:
-        if any(promise.question for promise in self._promises):
+        if any(promise.subject for promise in self._promises):
             remedy = "pass a DecisionLog, or begin a new monitor with a threshold of this event"
             raise InputError("threshold", "one threshold", "thresholds of questions", remedy)
         self._check_promises(data)
@@ -464,8 +483,8 @@ class Monitor(Shown):
             Without a certified threshold.
         """
 
-        def key(promise: Promise) -> tuple[float, str, float, str]:
-            return promise.value, promise.side, promise.max_risk, promise.question
+        def key(promise: Promise) -> tuple[float, str, float, str | tuple[str, ...]]:
+            return promise.value, promise.side, promise.max_risk, promise.subject
 
         known = set(map(key, self._promises))
         new = [each for each in Promise.of(threshold) if key(each) not in known]
@@ -684,6 +703,7 @@ class Monitor(Shown):
                     promise.log_evidence,
                     promise.log_evidence >= -math.log(self.alpha),
                     promise.question,
+                    promise.composite_of,
                 )
                 for promise in self._promises
             ),
@@ -790,6 +810,7 @@ class Monitor(Shown):
                     "notion": promise.notion,
                     "n_classes": promise.n_classes,
                     "question": promise.question,
+                    "composite_of": list(promise.composite_of),
                     "together": promise.together,
                     "rows": promise.rows,
                     "errors": promise.errors,

@@ -40,6 +40,7 @@ def to_text(history: History, model: str = "") -> str:
             {
                 **own,
                 **({"question": part.question} if part.question else {}),
+                **({"composite_of": ",".join(part.composite_of)} if part.composite_of else {}),
                 "threshold": f"{part.value:.17g}",
                 "side": part.side,
             },

@@ -31,6 +31,9 @@ class Promise:
         The event of the threshold; None if it is not known.
     question : str
         The question of a decision log whose answers it is about; empty for other data.
+    composite_of : tuple of str
+        The questions that it is about together: of each input, the smallest confidence of the answers, and whether all
+        are right; empty for other thresholds.
     together : int
         How many promises are watched together: both sides of a threshold, or those of all questions. The evidence
         against each is divided by their number (Bonferroni).
@@ -48,6 +51,7 @@ class Promise:
     notion: str | None = None
     n_classes: int | None = None
     question: str = ""
+    composite_of: tuple[str, ...] = ()
     together: int = 1
     rows: float = 0.0
     errors: float = 0.0
@@ -94,6 +98,11 @@ class Promise:
         return self.most - math.log(self.together)
 
     @property
+    def subject(self) -> str | tuple[str, ...]:
+        """The question, or the questions together, of a decision log; empty for other data."""
+        return self.composite_of or self.question
+
+    @property
     def risk(self) -> float:
         """The observed error rate so far; NaN without rows."""
         return self.errors / self.rows if self.rows else math.nan
@@ -111,6 +120,9 @@ class Promise:
                 numbers = threshold.to_dict(**options)
             of = {entry["name"]: entry for entry in numbers["questions"]} if "questions" in numbers else {"": numbers}
             found = [promise for question, each in of.items() for promise in cls._of_sides(each, question)]
+            if numbers.get("composite") is not None:
+                whole = {**numbers["composite"], "composite_of": numbers["composite_of"]}
+                found += cls._of_sides(whole, "")
         except (AttributeError, KeyError, TypeError, ValueError):
             found = []
         if not found:
@@ -127,6 +139,8 @@ class Promise:
     def _of_part(cls, part: Mapping[str, Any], question: str) -> Promise:
         question = part.get("question", question)
         require(isinstance(question, str), "a question that is not a text")
+        together = part.get("composite_of", [])
+        require(isinstance(together, list) and all(isinstance(name, str) for name in together), "no questions")
         notion, n_classes = part.get("notion"), part.get("n_classes")
         require(part["side"] in ("yes", "no") and notion in (None, "positive", "top-label"), "another event")
         require(part["max_risk"] > 0, "a risk of 0")
@@ -137,4 +151,5 @@ class Promise:
             notion=notion,
             n_classes=None if n_classes is None else integer(n_classes, 1, MOST_CLASSES),
             question=question,
+            composite_of=tuple(together),
         )

@@ -422,7 +422,7 @@ def _mapped(data: EvaluatedData, fitted: Softmax) -> EvaluatedData:
         clusters=False if labels is None else labels.hashes,
         classwise=None,
     )
-    return replace(found, choices=data.choices, counted=None, flag=data.flag)
+    return replace(found.doubted_as(data), choices=data.choices, counted=None)
 
 
 def _recalibrated(
@@ -442,4 +442,4 @@ def _recalibrated(
         clusters=False if folds.clusters is None else folds.clusters[places],
         classwise=None,
     )
-    return replace(found, choices=data.choices, counted=None, flag=data.flag)
+    return replace(found.doubted_as(data), choices=data.choices, counted=None)

@@ -284,7 +284,7 @@ def _alone(data: EvaluatedData, rows: ScoredRows | None = None) -> EvaluatedData
     if rows is not None and rows.distinct is not data.tables[0] and data.tables[0].grid is None:
         nll, variance = rows.log_loss
         table = replace(table, means=replace(table.means, nll=nll, nll_variance=variance))
-    return replace(table, clusters=data.clusters, flag=data.flag, counted=data.counted, choices=data.choices)
+    return replace(table.doubted_as(data), clusters=data.clusters, counted=data.counted, choices=data.choices)
 
 
 def _recalibrated(data: EvaluatedData, folds: Parts, log_odds: Float64s) -> EvaluatedData:
@@ -309,7 +309,7 @@ def _recalibrated(data: EvaluatedData, folds: Parts, log_odds: Float64s) -> Eval
     buckets = np.broadcast_to(np.arange(len(folds.sizes))[:, np.newaxis], folds.masses.shape)[held]
     clustered = evaluated_data.of_arguments(scores[held], outcomes[held], weights=masses, clusters=buckets)
     clustered = replace(clustered, tables=[replace(clustered.tables[0], n=n)])
-    return replace(_alone(clustered), choices=data.choices, counted=None, flag=data.flag)
+    return replace(_alone(clustered).doubted_as(data), choices=data.choices, counted=None)
 
 
 def certified_loss(rows: ScoredRows, folds: Parts, maps: Mapping[int, Fit], score: str) -> float:

@@ -30,7 +30,7 @@ def of_labels(data: EvaluatedData, asked: FitOptions) -> LabelRecalibrations:
     refused: dict[str, InputError] = {}
     for k, (name, table) in enumerate(zip(names, data.tables, strict=True)):
         sums = None if data.clusters is None else ClusterSums(data.clusters.classes[k])
-        one = replace(evaluated_data.of_table(table, "positive"), clusters=sums, flag=data.flag, choices=data.choices)
+        one = replace(evaluated_data.of_table(table, "positive"), clusters=sums, choices=data.choices).doubted_as(data)
         if data.predictions is not None:
             one = replace(one, predictions=data.predictions.label(k))
         try:

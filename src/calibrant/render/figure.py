@@ -78,13 +78,13 @@ def _round_values(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _round_ratios(low: float, high: float) -> list[tuple[float, str]]:
-    """Return two to seven round ratios."""
-    inside: list[float] = []
-    for digits in ((10,), (10, 20, 50), (10, 15, 20, 30, 50, 70), range(10, 100)):
-        if len(inside) < 3:
-            ratios = [digit * 10.0**k for k in range(-7, 7) for digit in digits]
-            inside = [ratio for ratio in ratios if low <= ratio <= high]
-    return [(ratio, f"{ratio:.3g}") for ratio in inside[:: max(len(inside) // 6, 1)]]
+    """Return two to seven round ratios; within a short range, they have equal distances."""
+    for digits in ((10,), (10, 20, 50), (10, 15, 20, 30, 50, 70)):
+        ratios = [digit * 10.0**k for k in range(-7, 7) for digit in digits]
+        inside = [ratio for ratio in ratios if low <= ratio <= high]
+        if len(inside) >= 3:
+            return [(ratio, f"{ratio:.3g}") for ratio in inside[:: max(len(inside) // 6, 1)]]
+    return _round_values(low, high)
 
 
 def _round_shares(low: float, high: float) -> list[tuple[float, str]]:

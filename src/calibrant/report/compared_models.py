@@ -30,7 +30,7 @@ from calibrant.measures.means.in_the_large import MEAN_GAP
 from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference, Measure
 from calibrant.measures.ranking.auroc import AUROC
-from calibrant.report.evaluated_data import cluster_labels, counted_flag
+from calibrant.report.evaluated_data import ONE_IMAGE, cluster_labels, counted_flag
 from calibrant.report.leaderboard import (
     sorting_measure,
 )
@@ -219,8 +219,8 @@ def read_rows(
         check_columns(named, shapes)
         _check_evaluated(models, argument)
     first = models[0].predictions
-    labels, warning = cluster_labels(clusters, first)
-    flag = "; ".join(filter(None, (warning, counted_flag(first, others["weights_are"]))))
+    labels, one_image = cluster_labels(clusters, first)
+    flag = "; ".join(filter(None, (ONE_IMAGE * one_image, counted_flag(first, others["weights_are"]))))
 
     def of_group(places: NDArray[np.intp]) -> ComparedData:
         of_places = None if labels is None else labels.take(places)

@@ -454,14 +454,30 @@ def _groups(comparison: Comparison, *, full: bool) -> list[Block]:
     blocks: list[Block] = []
     for place in _shown_pairs(comparison) if groups else []:
         blocks += _groups_of_pair(place, comparison, full=full)
-    if full or not groups:
+    if not groups:
         return blocks
+    if full:
+        return [*blocks, Notes(_group_cautions(comparison))]
     flags = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-    notes = [f"– {named(names, _NAMED)}: {flag}" for flag, names in flags.items()]
+    notes = [f"– {named(names, _NAMED)}: {flag}" for flag, names in flags.items()] + _group_cautions(comparison)
     if len(groups) >= GROUPS_WHOLE:
         left = len(groups) - GROUPS_WORST
         notes.append(f"to see the other {left:,} groups, use --json, --html, or comparison.groups in Python")
     return [*blocks, Notes(notes)]
+
+
+def _group_cautions(comparison: Comparison) -> list[str]:
+    """Return the cautions about tested groups with the names of their groups; of many, the first ones."""
+    flags = gathered(
+        (flag, short(group.name))
+        for group in comparison.groups
+        if not group.flag
+        for flag in dict.fromkeys(pair[comparison.decides].details.get("flag") for pair in group.comparison.pairs)
+        if flag
+    )
+    notes = [f"{named(names, _NAMED)}: {flag}" for flag, names in flags.items()]
+    more = len(notes) - _NAMED
+    return notes if more <= 0 else [*notes[:_NAMED], f"{more:,} more cautions about groups are in the JSON (flag)"]
 
 
 def _groups_of_pair(place: int, comparison: Comparison, *, full: bool) -> list[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -96,8 +97,10 @@ class EvaluatedData:
         Why the columns of the predictions are not classes; empty if they are.
     alone : bool
         Whether clusters were given, of one row each: the rows are independent.
-    flag : str
-        A warning about the rows; empty without one.
+    deciding : float
+        How many rows decide a variance by their weights; infinite if weights are whole numbers.
+    one_image : bool
+        Whether the rows are those of one image, which are assumed to be independent.
     counted : tuple of float or None
         The rows, and what their whole weights add up to, if the weights may be sampling weights and nothing was said.
     choices : Choices
@@ -129,7 +132,8 @@ class EvaluatedData:
     class_tables: Sequence[ReliabilityTable] = ()
     no_classes: str = ""
     alone: bool = False
-    flag: str = ""
+    deciding: float = math.inf
+    one_image: bool = False
     counted: tuple[int, float] | None = None
     choices: Choices = field(default_factory=Choices)
     numbers: int = 0
@@ -137,6 +141,15 @@ class EvaluatedData:
     ordered: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     ordered_columns: frozenset[str] = frozenset()
+
+    @property
+    def flag(self) -> str:
+        """A warning about the rows; empty without one."""
+        return "; ".join(filter(None, (heavy(self.deciding), ONE_IMAGE * self.one_image)))
+
+    def doubted_as(self, data: EvaluatedData) -> EvaluatedData:
+        """Return these data with the warning about the rows that others have."""
+        return replace(self, deciding=data.deciding, one_image=data.one_image)
 
     @property
     def one_cluster(self) -> bool:
@@ -189,14 +202,14 @@ def of_arguments(
             if in_unit_interval((widened(rows.values) if rows.bfloat16 else rows.values).reshape(-1)):
                 # At the line that called the function of the package.
                 warnings.warn(f"{UNIT_LOGITS}; if they are probabilities, leave logits out", stacklevel=3)
-        labels, warning = cluster_labels(clusters, predictions)
+        labels, one_image = cluster_labels(clusters, predictions)
         event = resolve(predictions, notion)
         if ordered:
             predictions = _of_levels(predictions)
         options = {"classwise": classwise, "ordered": ordered}
         named = groups if subgroups is None else subgroups
         data = _of_predictions(predictions, event, named, labels, n_bins, **options)
-        data = replace(data, flag="; ".join(filter(None, (data.flag, warning))))
+        data = replace(data, one_image=one_image)
     if weights_are is None:
         return data
     return replace(data, counted=None, groups={name: replace(one, counted=None) for name, one in data.groups.items()})
@@ -222,17 +235,17 @@ def _of_levels(predictions: Predictions) -> Predictions:
     raise InputError("ordered", expected, "True", "leave it out")
 
 
-def cluster_labels(clusters: ArrayLike | None, predictions: Predictions) -> tuple[ClusterLabels | None, str]:
-    """Return the cluster of each row, None for none, and a warning about rows of one image, taken as independent.
+def cluster_labels(clusters: ArrayLike | None, predictions: Predictions) -> tuple[ClusterLabels | None, bool]:
+    """Return the cluster of each row, None for none, and whether the rows are of one image, taken as independent.
 
     The clusters are as given, or of predictions (N, C, ...) the first axis.
     """
     n, each = predictions.n, predictions.rows.depth
     if clusters is None and n == each > 1:
-        return None, ONE_IMAGE
+        return None, True
     if clusters is False or (clusters is None and each == 1):
-        return None, ""
-    return labels_of(np.arange(n // each) if clusters is None else clusters, predictions), ""
+        return None, False
+    return labels_of(np.arange(n // each) if clusters is None else clusters, predictions), False
 
 
 # ---------------------------------------------------------------- tables and sketches
@@ -348,7 +361,7 @@ def _of_sketch(sketch: CalibrationSketch, n_bins: int, *, classwise: bool | None
         tables=(),
         n_classes=sketch.n_classes,
         names=sketch.class_names,
-        flag=heavy(sketch.totals.deciding_rows),
+        deciding=sketch.totals.deciding_rows,
         counted=_counted_of_sketch(sketch),
         choices=Choices(data="sketch", rounded=int(sketch.totals.rounded)),
     )
@@ -480,7 +493,7 @@ def _of_rows(
         names=predictions.class_names,
         histograms=histograms,
         class_rows=None if uppers is None else ClassRows(predictions, uppers),
-        flag="" if integer_weights(weights) else heavy(deciding_rows(_power(weights, 2), _power(weights, 4))),
+        deciding=math.inf if integer_weights(weights) else deciding_rows(_power(weights, 2), _power(weights, 4)),
         counted=_counted(n, weights),
         choices=_choices(predictions, n),
         numbers=numbers,

@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inference.decision import check_tolerance, decide, one_sided
-from calibrant.inference.findings import DECIDING, Evidence
+from calibrant.inference.findings import DECIDING, DOUBTS, Evidence
 from calibrant.inference.multicalibration import Sums, multicalibration_of_sums
 from calibrant.inputs.decision_log import DecisionLog, Question, check_no_other
 from calibrant.inputs.group_rows import in_order
@@ -408,7 +408,7 @@ def report_on(data: EvaluatedData, settings: ReportSettings) -> Reported:
             descriptions=descriptions_of(settings.measures, of_event=data.notion == "positive" and not data.n_classes),
             profile=settings.profile.name,
             listed=settings.listed,
-            findings=() if settings.tests_alone else evidence.findings(),
+            findings=tuple(evidence.doubts()) if settings.tests_alone else evidence.findings(),
             test=evidence.test,
             decision=evidence.decision,
             clusters=_cluster_facts(data, evidence),
@@ -551,14 +551,16 @@ def _estimates(data: EvaluatedData, measures: Sequence[Measure], events: Reporte
     inference, sample, details = events.inference, events.sample, dict[str, Any](data.tables[0].provenance)
     if inference is not None:
         details |= {} if events.classes is None else sample.facts
-        flag = "; ".join(filter(None, (data.flag, sample.flag)))
-        details |= {"flag": flag} if flag else {}
+    doubts = () if inference is None else (data.flag, sample.flag)
     estimates = {}
     for measure in measures:
         plain = events.estimate(measure, inference)
         caution = measure.caution(events.whole) if inference is not None and events.classes is None else {}
         method = plain.method + LONE if inference is not None and data.alone else plain.method
-        estimates[measure] = replace(plain, method=method, details={**plain.details, **caution, **details})
+        own = caution.get("flag", "")
+        flags = {"flag": "; ".join(filter(None, (own, *doubts))), "measure_flag": own}
+        caution = {**caution, **{name: flag for name, flag in flags.items() if flag}}
+        estimates[measure] = replace(plain, method=method, details={**plain.details, **details, **caution})
     return estimates
 
 
@@ -574,6 +576,9 @@ def _evidence(
         outcome_rate=classes.outcome_rate if classes else whole.outcome_rate,
         counted=data.counted,
         diagram=None if classes else whole.of(diagram_of),
+        largest_cluster=events.sample.facts.get("largest_cluster", 0.0),
+        deciding=data.deciding,
+        one_image=data.one_image,
     )
     if inference is None:
         return evidence, None
@@ -761,6 +766,7 @@ def _tested(
             adjusted_p_value=adjusted.get(name, math.nan),
             called_out=adjusted.get(name, 1.0) <= alpha,
             flag=flags.get(name, ""),
+            cautions=() if name in flags else tuple(one.code for one in report.findings if one.code in DOUBTS),
             whole=Late(partial(_whole, groups[name], settings_of[name])),
         )
         for name, (report, deciding, _) in reported.items()

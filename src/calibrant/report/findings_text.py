@@ -15,7 +15,7 @@ import numpy as np
 from calibrant.measures.binned.binned import LEAST_ROWS
 from calibrant.measures.listed import BY_NAME
 from calibrant.measures.means.in_the_large import MEAN_GAP
-from calibrant.measures.means.means import counted_rows
+from calibrant.measures.means.means import counted_rows, heavy
 from calibrant.render.blocks import KeyNumber, Sentence, Source
 from calibrant.render.reliability import outside
 from calibrant.render.words import (
@@ -35,8 +35,9 @@ from calibrant.render.words import (
     terms_of,
     texts,
 )
+from calibrant.report.evaluated_data import ONE_IMAGE
 from calibrant.results import Code
-from calibrant.statistics.design import MINORITY, ROWS
+from calibrant.statistics.design import MINORITY, ROWS, large
 
 if TYPE_CHECKING:
     from calibrant.report.report import Report
@@ -221,6 +222,12 @@ def _cautions(report: Report, findings: _Findings) -> Iterator[Sentence]:
         what = "predictions with higher confidence are correct" if is_top else "events occur"
         check = "Check that the scores and the outcomes belong together."
         yield Sentence(f"Caution: {what} less often as the score rises. {check}", "caution")
+    if Code.LARGE_CLUSTER in findings:
+        yield Sentence(f"Caution: {large(findings[Code.LARGE_CLUSTER]['share'])}.", "caution")
+    if Code.HEAVY_WEIGHTS in findings:
+        yield Sentence(f"Caution: {heavy(findings[Code.HEAVY_WEIGHTS]['rows'])}.", "caution")
+    if Code.ONE_IMAGE in findings:
+        yield Sentence(f"Caution: {ONE_IMAGE}.", "caution")
     if Code.WHOLE_WEIGHTS in findings:
         facts = findings[Code.WHOLE_WEIGHTS]
         yield Sentence(f"Caution: {counted_rows(facts['rows'], facts['weight'])}.", "caution")

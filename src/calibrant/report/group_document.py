@@ -34,8 +34,9 @@ from calibrant.render.words import (
     worst,
 )
 from calibrant.report.measure_document import floor_columns, interval_column
-from calibrant.results import Estimate, ReliabilityDiagram
+from calibrant.results import Code, Estimate, ReliabilityDiagram
 from calibrant.results.values import Forest
+from calibrant.statistics.design import LARGE, MINORITY
 
 if TYPE_CHECKING:
     from calibrant.report.report import GroupReport, Report
@@ -68,7 +69,7 @@ def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     table = groups_table(groups, report.level, full=False, all_rows=report.all_rows)
     blocks: list[Block] = [Heading(title, "groups"), _by_column(table, report, order)]
     found, notes = _tests(groups, report.level, "group", full=False)
-    notes += [_OVERLAP] * (report.all_rows is not None)
+    notes += [*group_cautions(groups), *[_OVERLAP] * (report.all_rows is not None)]
     if left:
         notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
     return [*blocks, *found, *_multicalibration(report), Notes(notes)]
@@ -88,6 +89,22 @@ def _tests(
     return [Sentence(found)], [*notes, *(f"– {named(names, _NAMED)}: {why}" for why, names in reasons.items())]
 
 
+#: Why intervals of a group are not as good as they seem.
+_CAUTIONS: Final = {
+    Code.RARE_OUTCOME: f"fewer than {MINORITY} rows (or clusters) with the less frequent outcome, so p-values and "
+    "intervals are rough",
+    Code.LARGE_CLUSTER: f"one cluster has more than {100 * LARGE:.0f} % of the rows, so intervals are wide and "
+    "p-values conservative",
+    Code.HEAVY_WEIGHTS: "few rows have most of the weight, so intervals may be too short",
+}
+
+
+def group_cautions(groups: Sequence[GroupReport]) -> list[str]:
+    """Return a note on each kind of caution, with the names of its groups."""
+    named_by = gathered((code, short(group.name)) for group in groups for code in group.cautions)
+    return [f"{named(named_by[code], _NAMED)}: {text}" for code, text in _CAUTIONS.items() if code in named_by]
+
+
 def level_blocks(report: Report, *, full: bool) -> list[Block]:
     """Return the events that the level is at least k, with their tests; nothing without ordered levels."""
     events = list(report.at_least.values())
@@ -95,6 +112,7 @@ def level_blocks(report: Report, *, full: bool) -> list[Block]:
         return []
     order = worst([event.p_value for event in events], [event.ece.value for event in events])
     found, notes = _tests(events, report.level, "event", full=full)
+    notes += group_cautions(events)
     notes.append(
         "for each level, the event is this level or a higher one; its probability is the sum of the "
         "probabilities of these levels"
@@ -127,6 +145,7 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     if rest:
         others = _by_column(table, report, rest)
         blocks.append(Details(f"The other {len(rest)} groups as a table", [others], long=True))
+    blocks.append(Notes(group_cautions(groups)))
     tiles = [group_tile(group, group.diagram) for group in shown if group.diagram is not None]
     if tiles:
         blocks.append(Details("A diagram of each group", [Tiles(tiles)], long=True))

@@ -225,6 +225,18 @@ def _single(report: Report, shown: Mapping[str, Estimate]) -> list[str]:
     return notes
 
 
+def measure_cautions(report: Report, shown: Mapping[str, Estimate]) -> list[str]:
+    """Return the cautions about single measures, each once; nothing if the verdict calls all intervals rough."""
+    if any(finding.code == Code.RARE_OUTCOME for finding in report.findings):
+        return []
+    labels = gathered(
+        (part.details["measure_flag"], report.descriptions[key].label)
+        for key, part in shown.items()
+        if "measure_flag" in part.details
+    )
+    return [f"{', '.join(names)}: {flag}" for flag, names in labels.items()]
+
+
 def _missing(report: Report, shown: Mapping[str, Estimate], *, complete: bool) -> list[str]:
     """Return remarks on measures of a profile without a value, from their details."""
     notes = []

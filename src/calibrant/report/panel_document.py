@@ -40,7 +40,7 @@ def panel_blocks(report: Report, *, full: bool) -> list[Block]:
     blocks: list[Block] = []
     for panel in report.panels.values():
         if isinstance(panel, NetBenefit):
-            drawn = _decision_curve(panel, clustered=is_clustered(report.clusters, report.n))
+            drawn = benefit_panel(panel, clustered=is_clustered(report.clusters, report.n))
         elif isinstance(panel, MurphyCurve):
             drawn = _murphy_curve(panel, report.outcome_rate)
         else:
@@ -56,7 +56,8 @@ def panel_blocks(report: Report, *, full: bool) -> list[Block]:
     return blocks
 
 
-def _decision_curve(curve: NetBenefit, *, clustered: bool) -> _Panel:
+def benefit_panel(curve: NetBenefit, *, clustered: bool) -> _Panel:
+    """Return the decision curve with its numbers."""
     thresholds, benefits, everyone = curve.thresholds.tolist(), curve.net_benefit.tolist(), curve.treat_all.tolist()
     ends, all_treated = {"low": curve.lows, "high": curve.highs}, curve.treated.tolist()
     has_level = not math.isnan(curve.level)
@@ -118,7 +119,12 @@ def _roc_curve(curve: RocCurve) -> _Panel:
 
 
 def _thresholds_column(thresholds: Sequence[float]) -> Column:
-    return Column.of("threshold", "threshold", thresholds, "{:.2f}".format)
+    return Column.of("threshold", "threshold", thresholds, _threshold)
+
+
+def _threshold(value: float) -> str:
+    """Return a threshold with two decimals, and more if it has more."""
+    return f"{value:.2f}" if abs(value - round(value, 2)) < 1e-9 else f"{value:.4g}"
 
 
 def _even(thresholds: Sequence[float], last: int) -> list[int]:

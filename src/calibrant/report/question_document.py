@@ -24,7 +24,7 @@ from calibrant.render.blocks import (
 from calibrant.render.figure import Figure
 from calibrant.render.words import amount, capital, gathered, named, number, percent, short, version, worst
 from calibrant.report.findings_text import verdict_of
-from calibrant.report.group_document import correction, group_tile, groups_table
+from calibrant.report.group_document import correction, group_cautions, group_tile, groups_table
 from calibrant.report.report_document import diagram_of, report_blocks
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _overview(reports: QuestionReports, *, full: bool) -> list[Block]:
         blocks.append(Sentence(f"* {correction(adjusted, marked, 'question', 'questions')}"))
     reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
     notes = [f"– {named(names, NAMED)}: {reason}" for reason, names in reasons.items()]
-    return [*blocks, Notes([*notes, *_NOTES])]
+    return [*blocks, Notes([*notes, *group_cautions(groups), *_NOTES])]
 
 
 _NOTES: Final = (

@@ -19,6 +19,7 @@ from calibrant.results import (
     CalibrationCurve,
     Choices,
     ClasswiseCalibration,
+    Code,
     Decision,
     Description,
     Estimate,
@@ -401,6 +402,9 @@ class GroupReport:
         Whether the group is miscalibrated at the report's level after the correction.
     flag : str
         Why the group has no p-value; empty if it has one, and in a report without intervals.
+    cautions : tuple of Code
+        Why the intervals of a tested group may be too short, or wide: "rare-outcome", "large-cluster" or
+        "heavy-weights".
     column : str
         The column whose value defines this marginal subgroup; empty for other groups.
     """
@@ -417,6 +421,7 @@ class GroupReport:
     flag: str
     whole: Late[Report] = field(repr=False)
     column: str = ""
+    cautions: tuple[Code, ...] = ()
 
     @property
     def label(self) -> str:

@@ -29,6 +29,7 @@ from calibrant.report.class_document import class_blocks
 from calibrant.report.findings_text import conclusion_of, key_numbers, next_steps, plainly, verdict_of
 from calibrant.report.group_document import group_blocks, level_blocks
 from calibrant.report.measure_document import (
+    measure_cautions,
     measures_table,
     more_measures,
     noise_figure,
@@ -86,7 +87,8 @@ def headline(report: Report, source: Source) -> str:
 def _brief(report: Report, source: Source, *, complete: bool) -> list[Block]:
     """Return the blocks of the terminal and of Markdown."""
     shown = shown_estimates(report, complete=complete)
-    notes = [*remarks(report, shown, complete=complete), *more_measures(report, shown)]
+    notes = [*measure_cautions(report, shown), *remarks(report, shown, complete=complete)]
+    notes += more_measures(report, shown)
     blocks: list[Block] = [measures_table(report, shown, full=False), Notes(notes)]
     if report.diagram is not None:
         blocks += _bars(report.diagram, report.level)
@@ -102,6 +104,7 @@ def _page(report: Report, source: Source) -> list[Block]:
     shown, level = shown_estimates(report), report.level
     blocks: list[Block] = [Heading("All measures", "measures"), *noise_figure(report, shown)]
     blocks.append(measures_table(report, shown, full=True))
+    blocks.append(Notes(measure_cautions(report, shown)))
     blocks.append(Details("Remarks on these numbers", [Notes(remarks(report, shown))]))
     if report.diagram is not None:
         blocks.append(Heading("The numbers of the diagram", "bins"))

@@ -167,6 +167,9 @@ class Code(StrEnum):
     UNDECIDED = "undecided"
     FALLING_CURVE = "falling-curve"
     RARE_OUTCOME = "rare-outcome"
+    LARGE_CLUSTER = "large-cluster"
+    HEAVY_WEIGHTS = "heavy-weights"
+    ONE_IMAGE = "one-image"
     WHOLE_WEIGHTS = "whole-weights"
     IMPOSSIBLE_OUTCOMES = "impossible-outcomes"
 

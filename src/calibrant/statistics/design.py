@@ -39,6 +39,9 @@ from calibrant.table.cluster_sums import BucketSums
 #: Rows, or clusters, with the less frequent outcome below which every interval is flagged.
 MINORITY: Final = 15
 
+#: The share of the rows above which one cluster decides the degrees of freedom, so that every interval is flagged.
+LARGE: Final = 0.1
+
 #: What is counted of the less frequent outcome: rows, or the clusters that hold it.
 ROWS: Final = "row"
 CLUSTERS: Final = "cluster"
@@ -98,6 +101,13 @@ def rare(number: float, of: str = "", unit: str = ROWS) -> str:
     return f"{many}, fewer than {MINORITY}, so intervals may be too short"
 
 
+def large(share: float) -> str:
+    """Return a warning where one cluster has so large a share of the rows, or nothing."""
+    if share <= LARGE:
+        return ""
+    return f"one cluster has {100 * share:.0f} % of the rows, so intervals are wide and p-values conservative"
+
+
 #: From sums over cells, (..., K), to sums over places, (..., M), linearly: a kernel, or local lines.
 Transform = Callable[[Float64s], Float64s]
 
@@ -112,7 +122,6 @@ _LITTLE: Final = 1e-9  # of the largest variance: where less is left, only round
 _TINY: Final = float(np.finfo(float).tiny)
 _LEAST_DEFF: Final = 0.01  # of a share
 _ROUNDING: Final = 1e-12  # relative: a smaller weight, or a smaller variance of rows, is rounding
-_LARGE: Final = 0.1  # share of the rows; a cluster with more decides the degrees of freedom
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -337,10 +346,7 @@ class Clustered(SamplingDesign):
         kinds = np.stack([self.weights - outcomes, outcomes])
         others, events = np.count_nonzero(kinds > _ROUNDING * self.weights, axis=1).tolist()
         rarer = min(others, events)
-        flags = list(filter(None, [rare(rarer, unit=CLUSTERS)]))
-        if self.buckets.largest_share > _LARGE:
-            share = f"{100 * self.buckets.largest_share:.0f} %"
-            flags.append(f"one cluster has {share} of the rows, so intervals are wide and p-values conservative")
+        flags = filter(None, (rare(rarer, unit=CLUSTERS), large(self.buckets.largest_share)))
         return Sample(rarer, CLUSTERS, events <= others, "; ".join(flags), BY_CLUSTER, details_of(self.buckets))
 
     def variance(self, influence: Influence) -> Variance:

@@ -25,7 +25,7 @@ def document_of(result: QuestionThresholds, source: Source, *, full: bool, obser
         headline=f"{result.log.n:,} inputs, {len(result):,} questions",
         conclusion=conclusion,
         verdict=[conclusion._replace(text=f"{conclusion.text}."), *map(Sentence, _promise(result))],
-        blocks=[*_overview(result, observed=observed), *_groups(result), *_sections(result, source, full=full)],
+        blocks=[*_groups(result), *_overview(result, observed=observed), *_sections(result, source, full=full)],
         facts=[
             ("inputs", amount(result.log.n)),
             ("questions", f"{len(result):,}"),
@@ -42,6 +42,8 @@ def document_of(result: QuestionThresholds, source: Source, *, full: bool, obser
 
 def _conclusion(result: QuestionThresholds) -> Sentence:
     """Return how many questions can be automated, in part."""
+    if result.by_group:
+        return _conclusion_of_groups(result)
     certified = [short(name) for name, found in result.items() if found.certified]
     if not certified:
         return Sentence("No threshold is certified for any question")
@@ -49,11 +51,27 @@ def _conclusion(result: QuestionThresholds) -> Sentence:
     return Sentence(f"Some answers to {of} can be automated: {named(certified, NAMED)}", "good")
 
 
+def _certified(result: QuestionThresholds) -> int:
+    return sum(found.certified for found in result.values())
+
+
+def _conclusion_of_groups(result: QuestionThresholds) -> Sentence:
+    """Return to how many questions answers can be automated, in each group of rows."""
+    groups = {short(name): part for name, part in result.by_group.items()}
+    if not any(map(_certified, groups.values())):
+        return Sentence("No threshold is certified for any question in any group")
+    parts = [f"{name} ({_certified(part):,} of {len(part):,})" for name, part in groups.items()]
+    return Sentence(f"Questions with a certified threshold in each group: {named(parts, NAMED)}", "good")
+
+
 def _promise(result: QuestionThresholds) -> list[str]:
     """Return what is promised, what is not automatic, and how to check the promise later."""
     level, held = percent(result.confidence), "for each question alone" if result.each else "for all questions together"
     risk = f"the error rate of the automatic answers to each question is at most {percent(result.max_risk)}"
     promises = [f"The promise holds with {level} confidence, {held}: {risk}."]
+    if result.by_group:
+        text = f"Thresholds for the rows of all groups together are certified for {_certified(result):,} questions"
+        promises.append(f"{text}; their error rates in a single group can be larger.")
     if result.composite is not None:
         promises.append(_composite(result.composite))
     if total := sum(question.refusals for question in result.log.values()):

@@ -40,6 +40,13 @@ class Gate(NamedTuple):
     """The lowest confidence at which an answer is accepted automatically, for programs that read a file of gates.
 
     The confidence of a predicate is ``2 |p - 1/2|``, and otherwise the largest probability.
+
+    Attributes
+    ----------
+    threshold : float
+        The lowest confidence that is accepted, in [0, 1].
+    coverage : float
+        The share of all answers and refusals that are accepted, in [0, 1].
     """
 
     threshold: float
@@ -367,21 +374,11 @@ def _composite(log: DecisionLog) -> Judged | None:
 
     An input counts if it has an answer with a label, or a refusal, for every question; with a refusal it is referred.
     """
-    questions = [log[name] for name in _confident(log)]
-    if len(questions) < 2:
+    names = _confident(log)
+    if len(names) < 2 or not len((found := log.together(names)).right):
         return None
-    answered, asked = np.ones(log.n, bool), np.ones(log.n, bool)
-    least, right = np.ones(log.n), np.ones(log.n, bool)
-    for question in questions:
-        known, refused = np.zeros(log.n, bool), np.zeros(log.n, bool)
-        known[question.rows], refused[question.refused] = True, True
-        answered, asked = answered & known, asked & (known | refused)
-        least[question.rows] = np.minimum(least[question.rows], question.largest)
-        right[question.rows] &= question.right
-    if not answered.any():
-        return None
-    judged = Judged.of(evaluated_data.of_arguments(least[answered], right[answered]))
-    return judged._replace(referred=float(np.count_nonzero(asked & ~answered)))
+    judged = Judged.of(evaluated_data.of_arguments(found.least, found.right))
+    return judged._replace(referred=float(found.refused))
 
 
 def _of_yes(p: Float64s) -> Float64s:

@@ -69,12 +69,13 @@ def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Docum
     """Return the document of one or two thresholds; a full one has the pictures of the risk-coverage curves."""
     first, several = result.sides[0], len(result.sides) > 1
     blocks: list[Block] = []
-    for side in result.sides:
-        title = "Error rate by coverage" + (f', decisions "{side.side}"' if several else "")
-        blocks += curve_blocks(side, title, full=full)
     if first.by_group:
         heading = "Thresholds of predicted classes" if first.per_class else "Thresholds of groups"
         blocks += [Heading(heading, "groups"), _groups_table(first)]
+    for side in result.sides:
+        of_all = ", all rows" * bool(side.by_group)
+        title = f"Error rate by coverage{of_all}" + (f', decisions "{side.side}"' if several else "")
+        blocks += curve_blocks(side, title, full=full)
     level = percent(first.confidence)
     remark = (
         f"method: {METHODS[first.method]}; coverage: share of cases that are automatic; error rate: share of "
@@ -110,10 +111,17 @@ def document_of(result: ThresholdResult, source: Source, *, full: bool) -> Docum
 
 
 def _conclusion(result: ThresholdResult) -> Sentence:
+    first = result.sides[0]
+    if first.by_group:
+        kinds = "predicted classes" if first.per_class else "groups"
+        certified = sum(part.certified for part in first.by_group.values())
+        of_all = f"{certified} of {len(first.by_group)} {kinds}"
+        text = f"Cases can be automated in {of_all}" if certified else f"No {kinds} can be automated"
+        return Sentence(text, "good" if certified else "")
     coverage = sum(side.coverage for side in result.sides)
     if coverage > 0:
         return Sentence(f"{share_text(coverage)} of cases can be automated", "good")
-    return Sentence("Some groups can be automated" if result.certified else "No threshold is certified")
+    return Sentence("No threshold is certified")
 
 
 # ---------------------------------------------------------------- the verdict
@@ -127,9 +135,8 @@ def verdict_of(result: ThresholdResult, source: Source) -> list[Sentence]:
         pass_both = "pass --yes-risk and --no-risk (certify_two_sided in Python)"
         sentences.append(Sentence(f"To automate cases with low scores (mostly non-events), {pass_both}."))
     if result.costs is not None:
-        sentences += map(Sentence, _costs(result.costs, percent(result.confidence)))
-    if first.by_group:
-        sentences += map(Sentence, _groups(first))
+        common = "With the common threshold, a" if first.by_group else "A"
+        sentences += map(Sentence, _costs(result.costs, percent(result.confidence), common))
     return [*sentences, *map(Sentence, _assumptions(first))]
 
 
@@ -140,12 +147,15 @@ def findings_of(result: ThresholdResult, source: Source, *, audit: bool = True) 
     if others:
         sentences += [*map(_decision_of_side, result.sides), *map(Sentence, _both(result))]
     else:
-        sentences.append(_decision(first))
+        sentences += _of_groups(first) if first.by_group else [_decision(first)]
         if first.notion == "positive":
             event = event_of(first.notion, source)
             sentences.append(Sentence(f'An error is a case in which "{event}" is false.'))
     texts: list[str] = []
     for side in result.sides:
+        if side.by_group:
+            texts += _audit_of_groups(side)
+            continue
         of_side = f' of "{side.side}"' if others else ""
         texts += [*_numbers(side, of_side), *_plan(side, of_side), *(_audit(side, of_side) if audit else ())]
     return [*sentences, *map(Sentence, dict.fromkeys(texts))]
@@ -259,10 +269,23 @@ def _audit(side: Threshold, of_side: str) -> Iterator[str]:
     )
 
 
-def _costs(costs: Costs, level: str) -> Iterator[str]:
+def _audit_of_groups(result: Threshold) -> Iterator[str]:
+    """Yield how to keep the promises of groups checked."""
+    certified = [part for part in result.by_group.values() if part.value is not None]
+    if certified:
+        kind = "predicted class" if result.per_class else "group"
+        rows = max(part.audit_rows for part in certified)
+        yield (
+            f"To check the promise later, label {rows:,} randomly chosen automatic decisions of each {kind} in each "
+            "period, such as a week."
+        )
+
+
+def _costs(costs: Costs, level: str, a: str) -> Iterator[str]:
+    """Yield what a row costs; ``a`` begins the sentence about a row."""
     cost, benefit = costs.cost, costs.net_benefit
     yield (
-        f"A row costs {cost.value:.4g} on average ({level} CI {cost.low:.4g} to {cost.high:.4g}) if an error costs "
+        f"{a} row costs {cost.value:.4g} on average ({level} CI {cost.low:.4g} to {cost.high:.4g}) if an error costs "
         f"{costs.error:g} and a referral {costs.referral:g}. Referring every row costs {costs.referral:g}, and "
         f"deciding every row automatically {costs.all_automatic:.4g}."
     )
@@ -273,19 +296,53 @@ def _costs(costs: Costs, level: str) -> Iterator[str]:
     )
 
 
-def _groups(result: Threshold) -> Iterator[str]:
-    """Yield which groups have a threshold of their own, and which have too few rows."""
-    groups, kind = result.by_group, "predicted classes" if result.per_class else "groups"
-    certified = [short(name) for name, part in groups.items() if part.value is not None]
-    names = f": {named(certified, _NAMED)}" if certified else ""
-    own = "has a certified threshold" if len(certified) == 1 else "have a certified threshold"
-    yield (
-        f"{len(certified)} of {len(groups)} {kind} {own}. The promise holds for all of "
-        f"them together (Holm's adjustment, {percent(result.confidence)} confidence){names}."
-    )
-    few = [f"{short(name)} ({part.reason})" for name, part in groups.items() if part.reason.startswith("fewer")]
-    if few:
-        yield f"Too few rows for a threshold: {named(few, _NAMED)}."
+def _of_groups(result: Threshold) -> Iterator[Sentence]:
+    """Yield what holds in each group or predicted class, and whether the common threshold is enough for them."""
+    groups, bound = result.by_group, percent(result.max_risk)
+    kind = "predicted class" if result.per_class else "group"
+    kinds = "predicted classes" if result.per_class else "groups"
+    certified = {name: part for name, part in groups.items() if part.value is not None}
+    together = f"with {percent(result.confidence)} confidence for all {kinds} together (Holm's adjustment)"
+    own = f"has a certified threshold of {'its' if len(certified) == 1 else 'their'} own"
+    own = own if len(certified) == 1 else own.replace("has a certified threshold", "have certified thresholds")
+    many = f"{len(certified)} of {len(groups)} {kinds} {own}"
+    if certified:
+        each = [f"{short(name)} ({_reach(part)})" for name, part in certified.items()]
+        yield Sentence(f"{many}: {named(each, _NAMED)}.", "good")
+        yield Sentence(f"At its threshold, the error rate of each of them is at most {bound}, {together}.")
+    else:
+        yield Sentence(f"No {kind} has a certified threshold of its own with an error rate of at most {bound}.")
+    without = [
+        f"{short(name)} ({part.reason})" if part.reason.startswith("fewer") else short(name)
+        for name, part in groups.items()
+        if part.value is None
+    ]
+    if without:
+        yield Sentence(f"Without a certified threshold, refer all cases to a person: {named(without, _NAMED)}.")
+    yield from _common(result)
+
+
+def _reach(part: Threshold) -> str:
+    """Return which cases of a group are automatic."""
+    if part.coverage == 1:
+        return "all cases"
+    return f"{_at_end(part)} {part.rounded:.15g}, {share_text(part.coverage)} of its cases"
+
+
+def _common(result: Threshold) -> Iterator[Sentence]:
+    """Yield that the common threshold of all rows is not certified for some groups, with their observed error rates."""
+    value, bound = result.value, percent(result.max_risk)
+    if value is None:
+        yield Sentence(f"No common threshold is certified for all rows with an error rate of at most {bound}.")
+        return
+    lacking = [
+        f"{short(name)} (observed error rate {rate_text(result.common[name].risk)})"
+        for name, part in result.by_group.items()
+        if part.value is None or (part.value > value and part.coverage < 1)
+    ]
+    if lacking:
+        common = f"The common threshold {result.rounded:.15g} is certified for all rows together"
+        yield Sentence(f"{common}, but not for {named(lacking, _NAMED)}.", "caution")
 
 
 def _assumptions(side: Threshold) -> Iterator[str]:

@@ -109,7 +109,7 @@ def net_benefit(
     >>> curve.net_benefit, curve.treat_all
     (array([0.4375, 0.    , 0.25  ]), array([ 0.375,  0.   , -1.   ]))
     """
-    places = _thresholds(thresholds)
+    places = as_thresholds(thresholds)
     if level is not None:
         check_level(level)
     arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
@@ -149,7 +149,7 @@ def murphy_curve(
     >>> curve.scores, round(2 * curve.area, 12)
     (array([0.25  , 0.25  , 0.0625]), 0.2625)
     """
-    places = _thresholds(thresholds)
+    places = as_thresholds(thresholds)
     arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return murphy_curve_of(Event(table=event_table(arguments, "a Murphy curve")), places)
 
@@ -276,7 +276,7 @@ def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyC
     The elementary score is (t FP + (1 - t) FN) / N, FN the outcomes 1 that are not treated.
     """
     table = event.table
-    treated = Treated.of(table, _thresholds(None) if thresholds is None else thresholds, closed=False)
+    treated = Treated.of(table, as_thresholds(None) if thresholds is None else thresholds, closed=False)
     t, missed = treated.thresholds, table.sums.positives - treated.positives
     return MurphyCurve(
         thresholds=t,
@@ -290,7 +290,7 @@ def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyC
 def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | None = None) -> NetBenefit:
     """Return the net benefit of an event, by default at the usual thresholds; with a level, with intervals."""
     table = event.table
-    treated = Treated.of(table, _thresholds(None) if thresholds is None else thresholds, closed=True)
+    treated = Treated.of(table, as_thresholds(None) if thresholds is None else thresholds, closed=True)
     lows = highs = np.full(len(treated.thresholds), np.nan)
     parts = [NOT_ASKED]
     if level is not None and event.clusters is not None:
@@ -317,7 +317,7 @@ def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | 
     )
 
 
-def _thresholds(values: Any) -> Float64s:
+def as_thresholds(values: Any) -> Float64s:
     """Return the thresholds; reject what is not a list of increasing numbers above 0 and below 1."""
     if values is None:
         return np.array(THRESHOLDS)

@@ -39,7 +39,7 @@ from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import over_buckets
 from calibrant.table.reliability_table import GridCells
 
-DECIDING: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
+DECIDING_ROWS: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: Why right answers alone have no skill.
 ONLY_RIGHT: Final = "the {} records which predictions are correct, but not how often each class occurs"
 
@@ -372,7 +372,7 @@ def _variance(mean: float, squared_mean: float, square: float) -> float:
 
 def heavy(rows: float) -> str:
     """Return a warning where the weights of so few rows decide that variances are not to be trusted, or nothing."""
-    if rows >= DECIDING:
+    if rows >= DECIDING_ROWS:
         return ""
     return f"few rows have most of the weight (effective number of rows {rows:.2g}), so intervals may be too short"
 
