@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+
+from tests.in_process import run
 
 pytest.importorskip("duckdb", reason="the report extra is not installed")
-from calibrant.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -57,9 +57,7 @@ def remedy(screen: Screen) -> str:
 
 def in_process(line: str) -> Screen:
     """Run a line in this process, in 80 columns."""
-    result = CliRunner().invoke(main, shlex.split(line)[1:], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return Screen(line, result.exit_code, result.stdout, result.stderr)
+    return Screen(line, *run(*shlex.split(line)[1:]))
 
 
 def in_a_process_of_its_own(line: str) -> Screen:

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
+from tests.in_process import run
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits.parquet"
@@ -27,13 +26,6 @@ DATA = ROOT.parent / "shared" / "data"
 FEW, NONE = ("--n-resamples", "199"), ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ import calibrant
 from calibrant.files import FilePredictions, FileSketch, Options, read_predictions
 from calibrant.files.cluster_hints import Errors, cluster_hint, is_repeated, named_as_ids
 from calibrant.table.cluster_labels import as_clusters
-from tests.cli.test_cli import FEW, run
+from tests.cli.test_cli import FEW
+from tests.in_process import run
 
 KINDS = ("csv", "parquet", "arrow", "jsonl", "npz")
 COLUMNS = ("--score", "risk", "--outcome", "back")

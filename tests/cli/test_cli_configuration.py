@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from calibrant.cli import main
+from tests.in_process import run
 
 ROOT = Path(__file__).parents[2]
 REPORT = ("report", "games.csv", "--score", "win", "--outcome", "won")
@@ -32,13 +31,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = (rng.random(200) < score).astype(int)
     lines = [f"{s},{s**2:.4f},{o},{i % 2}" for i, (s, o) in enumerate(zip(score, outcome, strict=True))]
     Path("games.csv").write_text("\n".join(["win,late,won,home", *lines]) + "\n")
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def summary(*args: object) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
 from calibrant.files import reading
+from tests.in_process import run
 
 COLUMNS = ("--score", "p", "--outcome", "y")
 
@@ -37,13 +36,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(10):
         week(number).to_csv(f"week{number}.csv", index=False)
     pd.concat(map(week, range(10))).to_csv("all.csv", index=False)
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def watch(*args: object) -> tuple[int, str, str]:

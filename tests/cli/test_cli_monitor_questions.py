@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from tests.cli.test_cli import run
+from tests.in_process import run
 from tests.report.test_question_reports import rows_of
 
 

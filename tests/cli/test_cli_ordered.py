@@ -10,7 +10,7 @@ import pytest
 
 import calibrant
 from calibrant.files import reading
-from tests.cli.test_cli import run
+from tests.in_process import run
 from tests.measures.test_ordered import drawn
 
 LEVELS = ("low", "middle", "high")

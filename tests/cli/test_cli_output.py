@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import console, loading, main, output
+from calibrant.cli import console, loading, output
 from calibrant.files import reading
 from calibrant.render import markdown
 from calibrant.render.blocks import Source
+from tests.in_process import run
 
 ROOT = Path(__file__).parents[2]
 FAST = ("--n-resamples", "0")
@@ -54,13 +54,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     addresses: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: addresses.append(url) is None)
     return addresses
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def rows() -> np.ndarray[Any, Any]:
@@ -120,7 +113,7 @@ def test_floor_writes_its_file_before_the_terminal(monkeypatch: pytest.MonkeyPat
         raise BrokenPipeError
 
     monkeypatch.setattr(console, "write", gone)
-    CliRunner().invoke(main, ["floor", "--n", "30", "--n-resamples", "9", "--json", "f.json"])
+    run("floor", "--n", "30", "--n-resamples", "9", "--json", "f.json")
     assert json.loads(Path("f.json").read_text())["n"] == 30
 
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from scipy.special import expit, logit, softmax
 
 import calibrant
-from calibrant.cli import main
 from calibrant.recalibration import CalibrationMap
+from tests.in_process import run
 
 
 @cache
@@ -41,13 +40,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in files().items():
         Path(name).write_bytes(text.encode())
     np.savez("new.npz", probs=np.full(50, 0.5), targets=np.zeros(50))
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def test_a_known_rate_needs_no_file_and_is_written_in_every_form() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from tests.cli.test_cli import run
 from tests.cli.test_cli_questions import rows
+from tests.in_process import run
 
 
 def write(name: str, made: list[dict[str, Any]], model: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calibrant
-from tests.cli.test_cli import run
+from tests.in_process import run
 from tests.recalibration.test_question_recalibrations import with_rare
 from tests.report.test_question_reports import rows_of
 

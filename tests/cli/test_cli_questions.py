@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from tests.cli.test_cli import run
+from tests.in_process import run
 
 TEAMS = ("billing", "sales", "other")
 

@@ -19,12 +19,11 @@ import pandas as pd
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
 from scipy.special import expit, logit
 
 import calibrant
-from calibrant.cli import main
 from calibrant.recalibration import CalibrationMap
+from tests.in_process import run
 
 FAST = ("--n-resamples", "0")
 
@@ -46,13 +45,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in zip(("held_out.csv", "new.csv"), tables(), strict=True):
         Path(name).write_bytes(text.encode())
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def recalibrated(*options: object, outcome: str = "died") -> tuple[int, str, str]:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main, options
+from tests import in_process
 
 pytest.importorskip("duckdb", reason="the report extra is not installed")
 
 SOLVED = Path(__file__).resolve().parents[3] / "shared" / "cases" / "solved.csv"
 
 
-def run(*args: str) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, ["compare", *args], prog_name="calibrant", env={"COLUMNS": "300"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
+run = partial(in_process.run, "compare", columns=300)
 
 
 def found(tmp_path: Path, *args: str) -> dict:

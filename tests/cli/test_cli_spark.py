@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from calibrant import CalibrationSketch
-from calibrant.cli import main, spark
+from calibrant.cli import spark
 from calibrant.errors.exceptions import install_command
+from tests.in_process import run
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -67,12 +67,6 @@ def write(path: Path, columns: dict[str, Any]) -> str:
         lines = [",".join(table.column_names), *(",".join(map(str, row.values())) for row in rows)]
     path.write_text("\n".join(lines) + "\n")
     return str(path)
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
+from tests.in_process import run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and alarms of POSIX")
 
@@ -79,13 +78,11 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 def refused(command: str, name: str) -> str:
     """Run a command, which must fail in one line."""
-    words = command.replace("NAME", name).split()
-    result = CliRunner().invoke(main, words, prog_name="calibrant", env={"COLUMNS": "1000"})
-    assert isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code in (1, 2)
-    assert result.stdout == ""
+    status, out, err = run(*command.replace("NAME", name).split(), columns=1000)
+    assert status in (1, 2)
+    assert out == ""
     assert not {"out.csv", "new.json", "sum.cal"} & set(os.listdir())
-    line = result.stderr.splitlines()[-1]
+    line = err.splitlines()[-1]
     assert line.startswith(("calibrant: ", "Error: "))
     return line
 

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
+from tests.in_process import run
 
 COLUMNS = ("--score", "confidence", "--outcome", "correct")
 
@@ -32,13 +31,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame.to_csv("answers.csv", index=False)
     risk = rng.beta(0.5, 1.5, n).round(4)
     pd.DataFrame({"risk": risk, "readmitted": (rng.random(n) < risk).astype(int)}).to_csv("visits.csv", index=False)
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def certify(*options: object) -> tuple[int, str, str]:

@@ -16,12 +16,12 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
 from calibrant.cli.parameters import Checked, Fraction, share_in
 from calibrant.cli.usage import SECTIONS, section_of
+from tests.in_process import run
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -38,14 +38,6 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/dat
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def run(*args: object, columns: int = 80) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    environment = {"COLUMNS": str(columns)}
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env=environment)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def refused(*args: object) -> str:

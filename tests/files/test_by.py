@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from calibrant import evaluate
-from calibrant.cli.commands import main
 from calibrant.errors import FileError
 from calibrant.files import column_values as of_files
 from calibrant.files.column_options import Cuts
 from calibrant.files.column_values import MOST_VALUES, PARTS, Values, ValueWords, cut, joined
 from calibrant.inputs.group_rows import natural_order
 from tests.files.test_streaming import KINDS, read_predictions, stream_predictions, write
+from tests.in_process import run
 
 N = 1000
 RNG = np.random.default_rng(7)
@@ -30,11 +29,6 @@ Y = (RNG.random(N) < P).astype(int)
 AGES = RNG.integers(18, 90, N)
 SITES = np.array(["north", "south", "east"])[RNG.integers(0, 3, N)]
 COLUMNS = {"score": P, "outcome": Y}
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
-    return result.exit_code, result.stdout, result.stderr
 
 
 def groups_of(path: str, *by: str, **options: Any) -> dict[str, int]:

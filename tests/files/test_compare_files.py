@@ -5,20 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant import CalibrationSketch
-from calibrant.cli.commands import main
 from calibrant.errors import InputError
 from calibrant.files import reading
 from calibrant.files.matching import model_names
 from calibrant.statistics.group_tests import holm
+from tests import in_process
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -50,15 +50,13 @@ def write(name: str, columns: dict[str, Any], rows: Any = slice(None)) -> None:
     pc.write_csv(table, name) if name.endswith(".csv") else pq.write_table(table, name)
 
 
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, ["compare", *map(str, arguments)], catch_exceptions=False)
-    return result.exit_code, result.stdout, result.stderr
+run = partial(in_process.run, "compare")
 
 
 def report(*arguments: object) -> tuple[str, str]:
-    result = CliRunner().invoke(main, ["report", *map(str, arguments), "--n-resamples", "0"], catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout, result.stderr
+    status, out, err = in_process.run("report", *arguments, "--n-resamples", "0")
+    assert status == 0, err
+    return out, err
 
 
 def compared(*arguments: object) -> dict[str, Any]:

@@ -17,13 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from calibrant import files
-from calibrant.cli import main
 from calibrant.errors import FileError, MissingDependencyError
 from calibrant.errors.exceptions import install_command, package_command
 from calibrant.files import FilePredictions, column_names, engine, local
+from tests.in_process import run
 from tests.reading_of import asked, read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -36,13 +35,6 @@ OUTCOMES = [0, 1, 1, 1]
 CSV = "score,outcome\n" + "".join(f"{s},{y}\n" for s, y in zip(SCORES, OUTCOMES, strict=True))
 ROWS = [{"score": score, "outcome": outcome} for score, outcome in zip(SCORES, OUTCOMES, strict=True)]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
-
-
-def run(*args: str, stdin: str | bytes | None = None) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, args, input=stdin, prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 class Stream(io.TextIOWrapper):
@@ -509,11 +501,11 @@ def test_a_package_that_does_not_load_is_not_called_missing(tmp_path, monkeypatc
     for loaded in [each for each in sys.modules if each.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setattr(engine, "open_engine", open_engine)
-    done = CliRunner().invoke(main, ["report", str(tmp_path / name), "--n-resamples", "0"])
-    assert done.exit_code == 1
-    assert words in done.stderr
-    assert "not installed" not in done.stderr
-    assert done.stderr.count("\n") == 1
+    status, _, err = run("report", tmp_path / name, "--n-resamples", "0")
+    assert status == 1
+    assert words in err
+    assert "not installed" not in err
+    assert err.count("\n") == 1
 
 
 # Texts in other encodings.

@@ -14,18 +14,18 @@ import shlex
 import shutil
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant import files
-from calibrant.cli import main
 from calibrant.errors import CalibrantError, FileError
 from calibrant.files import FilePredictions, FileSketch, Judging, Options, column_names, engine, logs
+from tests import in_process
 from tests.reading_of import read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -56,11 +56,7 @@ def report_of(read: FilePredictions) -> calibrant.Report:
     )
 
 
-def run(*args: str, stdin: str | bytes | None = None) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, args, input=stdin, prog_name="calibrant", env={"COLUMNS": "300"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
+run = partial(in_process.run, columns=300)
 
 
 # ---------------------------------------------------------------- lm-evaluation-harness

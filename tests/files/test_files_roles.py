@@ -12,13 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
+from tests import in_process
 from tests.reading_of import read_predictions
 
 pytest.importorskip("duckdb", reason="the report extra is not installed")
-from calibrant.cli import main
 from calibrant.errors import FileError
 from calibrant.files.class_names import event_of, order_of
 from calibrant.files.column_options import Unnamed
@@ -30,9 +29,8 @@ cases = pytest.mark.skipif(not CASES.is_dir(), reason="the folder of cases is no
 
 
 def run(*words: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, [str(word) for word in words], prog_name="calibrant")
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, " ".join(result.stderr.split())
+    status, out, err = in_process.run(*words)
+    return status, out, " ".join(err.split())
 
 
 def written(path: Path, **columns: object) -> str:

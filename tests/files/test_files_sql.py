@@ -16,15 +16,14 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant import files, frames
-from calibrant.cli.commands import main
 from calibrant.errors import FileError, InputError
 from calibrant.files import Options, engine
 from calibrant.files import sql as expressions
 from calibrant.inputs.group_rows import group_name
+from tests.in_process import run
 from tests.reading_of import read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -36,11 +35,6 @@ import pyarrow.parquet as pq  # noqa: E402
 
 NAN, INF = math.nan, math.inf
 open_engine = engine.open_engine  # before the tests share one
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
-    return result.exit_code, result.stdout, result.stderr
 
 
 # ---------------------------------------------------------------- writers

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from calibrant.cli import main
 from calibrant.errors import FileError
 from calibrant.files.paths import expand, partitions_of
+from tests.in_process import run
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -45,12 +44,6 @@ def predictions(seed: int, rows: int = 40) -> Table:
     rng = np.random.default_rng(seed)
     scores = rng.uniform(size=rows).round(3)
     return {"score": scores.tolist(), "outcome": (rng.uniform(size=rows) < scores).astype(int).tolist()}
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(map(str, args)), prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def groups(*args: object) -> dict[str, int]:

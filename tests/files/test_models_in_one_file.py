@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli.commands import main
+from tests import in_process
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -55,9 +55,7 @@ def write(name: str, columns: dict[str, Any], rows: Any = slice(None)) -> None:
         pc.write_csv(table, name) if name.endswith(".csv") else pq.write_table(table, name)
 
 
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, ["compare", *map(str, arguments)], catch_exceptions=False)
-    return result.exit_code, result.stdout, result.stderr
+run = partial(in_process.run, "compare")
 
 
 def compared(*arguments: object) -> dict[str, Any]:
@@ -378,13 +376,11 @@ def test_an_unknown_measure_to_sort_by() -> None:
 
 def test_a_report_by_model_says_that_models_are_pooled() -> None:
     write("long.csv", long(RIGHT))
-    arguments = ["report", "long.csv", *LONG, "--n-resamples", "0"]
-    result = CliRunner().invoke(main, [*arguments, "--html", "page.html"], catch_exceptions=False)
-    command = "calibrant compare long.csv --by model --score confidence --outcome correct"
-    first = " ".join(result.stdout.split("\n\n")[1].split())
-    assert first.startswith(f"The models in 'model' are pooled. To compare the models, use: {command} ")
-    assert command in Path("page.html").read_text(encoding="utf-8")
-    status, out, _ = run(*command.split()[2:])
+    _, out, _ = in_process.run("report", "long.csv", *LONG, "--n-resamples", "0", "--html", "page.html")
+    proposed = "calibrant compare long.csv --by model --score confidence --outcome correct"
+    first = " ".join(out.split("\n\n")[1].split())
+    assert first.startswith(f"The models in 'model' are pooled. To compare the models, use: {proposed} ")
+    assert proposed in Path("page.html").read_text(encoding="utf-8")
+    status, out, _ = run(*proposed.split()[2:])
     assert (status, "Leaderboard by Brier score" in out) == (0, True)
-    result = CliRunner().invoke(main, ["report", "long.csv", "--by", "topic", *LONG[2:]], catch_exceptions=False)
-    assert "pooled" not in result.stdout
+    assert "pooled" not in in_process.run("report", "long.csv", "--by", "topic", *LONG[2:])[1]

@@ -22,8 +22,9 @@ from calibrant import files
 from calibrant.errors import FileError, InputError
 from calibrant.files.hints import unusable_values
 from calibrant.frames import sketch
-from tests.cli.test_cli_usage import FAST, run
+from tests.cli.test_cli_usage import FAST
 from tests.files.test_files import TABULAR, write
+from tests.in_process import run
 from tests.reading_of import asked, read_predictions
 
 RNG = np.random.default_rng(31)

@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import calibrant
-from calibrant.cli import main
 from calibrant.errors import FileError
 from calibrant.files.column_kinds import Candidates
 from calibrant.files.odds import implied, probabilities
+from tests.in_process import run
 
 pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -53,12 +52,6 @@ WRITTEN = {
     "percent": (lambda p: f"{100 * p:.1f}", ","),
     "percent and comma": (lambda p: f"{100 * p:.1f}".replace(".", ","), ";"),
 }
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(map(str, args)), prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def estimates(*args: object) -> dict[str, float]:

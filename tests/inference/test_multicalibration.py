@@ -390,14 +390,11 @@ def test_without_resamples_sparse_and_clustered_groups_have_no_p_value():
 
 
 def test_the_command_shows_it_with_by(tmp_path):
-    from click.testing import CliRunner
-
-    from calibrant.cli.commands import main
+    from tests.in_process import run
 
     p, y, group = draw(17, 600, 2, wrong=1)
     pd.DataFrame({"score": p, "outcome": y, "ward": group}).to_csv(tmp_path / "a.csv", index=False)
-    told = ["report", str(tmp_path / "a.csv"), "--by", "ward", "--n-resamples", "99"]
-    shown = CliRunner().invoke(main, told).output
+    _, shown, _ = run("report", tmp_path / "a.csv", "--by", "ward", "--n-resamples", "99")
     assert "Multicalibration error: " in shown
     assert " standard deviations in group 1 (" in shown
 

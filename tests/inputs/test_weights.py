@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, compare, evaluate, frames
-from calibrant.cli import main
 from calibrant.errors import InputError
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, spiegelhalter_test, t_cal_test
 from calibrant.inputs.weights import (
@@ -28,6 +26,7 @@ from calibrant.inputs.weights import (
     share_rows,
     unit_of,
 )
+from tests.in_process import run
 
 #: Weights of every row: fractions, beyond 2^53, and those whose squares or fourth powers are 0 or infinite.
 EQUAL = [0.3, 1e-30, 1e-100, 1e-200, 5e-324, 2.0**53, 2.0**63, 1e100, 1e300]
@@ -437,9 +436,9 @@ def test_the_command_takes_what_weights_are(
         arguments += ["--n-resamples", "0", *(["--sketch", "rows.cal"] if streamed else [])]
 
     def printed(*more: str) -> str:
-        result = CliRunner().invoke(main, [*arguments, *more])
-        assert result.exit_code == 0, result.output
-        return " ".join(result.output.split())
+        status, out, err = run(*arguments, *more)
+        assert status == 0, err
+        return " ".join(out.split())
 
     plain = printed()
     assert 'pass weights_are="sampling" (--weights-are sampling)' in plain
@@ -447,6 +446,6 @@ def test_the_command_takes_what_weights_are(
         assert "whole numbers" not in printed("--weights-are", said)
     assert printed("--weights-are", "sampling") != plain
     without = [argument for argument in arguments if argument not in ("--weight", "w")]
-    result = CliRunner().invoke(main, [*without, "--weights-are", "sampling"])
-    assert result.exit_code != 0
-    assert "--weights-are" in result.output
+    status, _, err = run(*without, "--weights-are", "sampling")
+    assert status != 0
+    assert "--weights-are" in err

@@ -13,7 +13,6 @@ import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -312,18 +311,18 @@ def test_the_page_draws_it_as_steps_and_names_it(tmp_path):
 
 
 def test_the_command_has_the_option(tmp_path):
-    from calibrant.cli.commands import main
+    from tests.in_process import run
 
     p, y = draw(7, 120, lambda p: p**2)
     rows = np.column_stack([p, y, p + 1, np.arange(120) // 2])
     file = tmp_path / "scores.csv"
     np.savetxt(file, rows, delimiter=",", header="score,outcome,heavy,patient", comments="", fmt="%.17g")
     told = ["report", str(file), "--bands", "simultaneous", "--n-resamples", "99"]
-    outcome = CliRunner().invoke(main, [*told, "--json", str(tmp_path / "a.json"), "--quiet"])
-    assert outcome.exit_code == 0, outcome.output
+    status, _, err = run(*told, "--json", tmp_path / "a.json", "--quiet")
+    assert status == 0, err
     written = json.loads((tmp_path / "a.json").read_text("utf-8"))["curves"]["isotonic"]
     assert written["confidence_highs"] == list(report().curves["isotonic"].confidence_highs)
     for option, column in (("--weight", "heavy"), ("--cluster", "patient")):
-        refused = CliRunner().invoke(main, [*told, option, column])
-        assert refused.exit_code == 1
-        assert "--bands: expected 'pointwise' for" in refused.output
+        status, _, err = run(*told, option, column)
+        assert status == 1
+        assert "--bands: expected 'pointwise' for" in err

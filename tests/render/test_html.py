@@ -20,10 +20,8 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
 from calibrant.errors import MissingDependencyError
 from calibrant.measures.listed import MEASURES
 from calibrant.render import page as pages
@@ -34,6 +32,7 @@ from calibrant.render.reliability import diagram_figure
 from calibrant.render.shown import NO_SOURCE
 from calibrant.report import class_document
 from calibrant.report.measure_document import noise_figure, shown_estimates
+from tests.in_process import run
 
 EVIL = "<script>alert('x')</script>&\"',\n;\x00\ud800 Ω"
 
@@ -948,14 +947,9 @@ def test_contrast_of_text_and_marks_is_that_of_wcag() -> None:
 DIGITS = Path(__file__).parents[2] / "examples" / "digits.parquet"
 
 
-def command(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    return result.exit_code, result.stdout, result.stderr
-
-
 def test_the_command_writes_the_page_beside_the_report(tmp_path: Path) -> None:
     target, numbers_of = tmp_path / "report.html", tmp_path / "report.json"
-    status, out, err = command("report", DIGITS, "--html", target, "--json", numbers_of)
+    status, out, err = run("report", DIGITS, "--html", target, "--json", numbers_of)
     assert status == 0
     assert "Reliability diagram" in out
     preparing = "(calibrant: preparing kernels, once\n)?"  # if all inputs take compiled kernels
@@ -977,7 +971,7 @@ def test_the_command_writes_the_page_beside_the_report(tmp_path: Path) -> None:
 
 def test_the_page_of_the_command_names_its_files_and_condition(tmp_path: Path) -> None:
     target = tmp_path / "report.html"
-    status, _, _ = command("report", DIGITS, "--where", "target < 5", "--html", target, "--title", "Low digits")
+    status, _, _ = run("report", DIGITS, "--where", "target < 5", "--html", target, "--title", "Low digits")
     assert status == 0
     page = read(target.read_text(encoding="utf-8"))
     said = "".join(page.text)
@@ -988,7 +982,7 @@ def test_the_page_of_the_command_names_its_files_and_condition(tmp_path: Path) -
 
 def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
-    status, out, err = command("report", DIGITS, "--html", tmp_path / "report.html")
+    status, out, err = run("report", DIGITS, "--html", tmp_path / "report.html")
     assert status == 1
     assert "Reliability diagram" in out
     assert re.search(r"report\.html: cannot be written \(Is a directory\); check the path and the disk", err)
@@ -1015,7 +1009,7 @@ def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_where_to_write_is_checked_before_anything_is_read(arguments: tuple[str, ...], message: str) -> None:
-    status, out, err = command("report", "no-such-file.csv", *arguments)
+    status, out, err = run("report", "no-such-file.csv", *arguments)
     assert status == 2
     assert out == ""
     assert message in err
@@ -1028,14 +1022,14 @@ def test_the_predictions_are_never_written_over(tmp_path: Path, option: str) -> 
     source.write_text(text, encoding="utf-8")
     link = tmp_path / "link.html"
     link.symlink_to(source)
-    status, out, err = command("report", source, option, link)
+    status, out, err = run("report", source, option, link)
     assert status == 2
     assert f"for {option}: {str(link)!r} is also read, as FILE; name another file" in err
     assert (out, source.read_text(encoding="utf-8")) == ("", text)
 
 
 def test_a_title_without_a_page_is_wrong_usage() -> None:
-    status, _, err = command("report", DIGITS, "--title", "Digits")
+    status, _, err = run("report", DIGITS, "--title", "Digits")
     assert status == 2
     assert "--title sets the title of the HTML page; pass --html too" in err
 
@@ -1045,7 +1039,7 @@ def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
     np.save(tmp_path / "targets.npy", np.array([0, 1]))
     target = tmp_path / "targets.npy"
     before = target.read_bytes()
-    status, _, err = command("report", tmp_path / "probs.npy", "--targets", target, "--json", target)
+    status, _, err = run("report", tmp_path / "probs.npy", "--targets", target, "--json", target)
     assert status == 2
     assert "is also read, as --targets; name another file" in err
     assert target.read_bytes() == before

@@ -9,17 +9,16 @@ import re
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import shown
-from click.testing import CliRunner
 from scipy.special import log_softmax, ndtr, ndtri, softmax
 
 import calibrant
-from calibrant import cli
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read, resolve
 from calibrant.inputs.predictions import as_predictions
@@ -28,6 +27,7 @@ from calibrant.measures.differences import paired
 from calibrant.measures.differences.paired import Model
 from calibrant.render.terminal import Style, to_terminal
 from calibrant.report.compared_models import ReadModel
+from tests import in_process
 from tests.keys_of import explained
 
 ROOT = Path(__file__).parents[2]
@@ -836,10 +836,7 @@ def test_errors_say_what_to_do(call: Callable[[], object], message: str) -> None
 # ---------------------------------------------------------------- the command
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli.main, ["compare", *map(str, args)], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
+run = partial(in_process.run, "compare")
 
 
 @pytest.fixture

@@ -207,26 +207,24 @@ def test_a_report_on_every_class_has_no_panels() -> None:
 
 
 def test_the_command_takes_a_profile(tmp_path: Any) -> None:
-    from click.testing import CliRunner
-
-    from calibrant.cli import main
+    from tests.in_process import run
 
     path = tmp_path / "risks.csv"
     scores, outcomes = rows()
     path.write_text("risk,died\n" + "".join(f"{p},{y}\n" for p, y in zip(scores, outcomes, strict=True)))
-    asked = ["report", str(path), "--score", "risk", "--outcome", "died", "--n-resamples", "20"]
-
-    def run(*more: str) -> Any:
-        return CliRunner().invoke(main, [*asked, *more])
-
-    assert "Net benefit" in run("--profile", "clinical").output
-    only = run("--profile", "clinical", "--measures", "ece").output
+    asked = ["report", path, "--score", "risk", "--outcome", "died", "--n-resamples", "20"]
+    assert "Net benefit" in run(*asked, "--profile", "clinical")[1]
+    only = run(*asked, "--profile", "clinical", "--measures", "ece")[1]
     assert "Net benefit" in only
     assert "calibration slope  " not in only
-    wrong = run("--profile", "clincal")
-    assert (wrong.exit_code, "did you mean 'clinical'?" in wrong.output) == (2, True)
-    swapped = run("--measures", "clinical")
-    assert (swapped.exit_code, "pass --profile clinical" in swapped.output) == (2, True)
-    left_out = run("--profile", "clinical", "--fail-if", "accuracy < 0.5")
-    assert left_out.exit_code == 2
-    assert "--profile clinical leaves accuracy out; list the measures with --measures accuracy,..." in left_out.output
+    for options, remedy in (
+        ("--profile clincal", "did you mean 'clinical'?"),
+        ("--measures clinical", "pass --profile clinical"),
+        (
+            "--profile clinical --fail-if accuracy<0.5",
+            "--profile clinical leaves accuracy out; list the measures with --measures accuracy,...",
+        ),
+    ):
+        status, _, err = run(*asked, *options.split())
+        assert status == 2
+        assert remedy in err

@@ -1,0 +1,15 @@
+"""The command, run in this process."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner
+
+from calibrant.cli import main
+
+
+def run(*args: object, columns: int = 80, stdin: str | bytes | None = None) -> tuple[int, str, str]:
+    """Run the command in this process, returning status, standard output and standard error."""
+    words, environment = [str(arg) for arg in args], {"COLUMNS": str(columns)}
+    result = CliRunner().invoke(main, words, input=stdin, prog_name="calibrant", env=environment)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
