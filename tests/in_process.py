@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from click.testing import CliRunner
 
 from calibrant.cli import main
@@ -13,3 +15,17 @@ def run(*args: object, columns: int = 80, stdin: str | bytes | None = None) -> t
     result = CliRunner().invoke(main, words, input=stdin, prog_name="calibrant", env=environment)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
+
+
+def succeed(*args: object, **options: Any) -> tuple[str, str]:
+    """Run the command, which must end with status 0, and return standard output and standard error."""
+    status, out, err = run(*args, **options)
+    assert status == 0, err
+    return out, err
+
+
+def fail(*args: object, status: int = 1, **options: Any) -> str:
+    """Run the command, which must end with this status, and return standard error."""
+    found, _, err = run(*args, **options)
+    assert found == status, err
+    return err

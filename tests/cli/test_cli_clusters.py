@@ -20,7 +20,7 @@ from calibrant.files import FilePredictions, FileSketch, Options, read_predictio
 from calibrant.files.cluster_hints import Errors, cluster_hint, is_repeated, named_as_ids
 from calibrant.table.cluster_labels import as_clusters
 from tests.cli.test_cli import FEW
-from tests.in_process import run
+from tests.in_process import fail, run, succeed
 
 KINDS = ("csv", "parquet", "arrow", "jsonl", "npz")
 COLUMNS = ("--score", "risk", "--outcome", "back")
@@ -76,8 +76,7 @@ def columns_of(kind: str) -> tuple[str, ...]:
 
 
 def summary(*args: Any) -> dict[str, Any]:
-    status, out, err = run(*args, "--json", "-")
-    assert status == 0, err
+    out, _ = succeed(*args, "--json", "-")
     found: dict[str, Any] = json.loads(out)
     return found
 
@@ -205,8 +204,7 @@ def test_copies_change_the_verdict_only_without_clusters(tmp_path: Path) -> None
     frame = pd.DataFrame({"game": np.repeat(np.arange(200), 10), "win_prob": np.repeat(q, 10), "won": np.repeat(y, 10)})
     frame.to_csv(tmp_path / "forecasts.csv", index=False)
     given = ("report", tmp_path / "forecasts.csv", "--score", "win_prob", "--outcome", "won", *FEW)
-    status, out, err = run(*given)
-    assert status == 0
+    out, err = succeed(*given)
     assert "Evidence of miscalibration (p ≤ 0.005)." in out
     assert "assume independent rows." in out
     assert err == (
@@ -228,8 +226,7 @@ def test_copies_change_the_verdict_only_without_clusters(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_misspelt_column_is_named(files: dict[str, Path], kind: str) -> None:
-    status, _, err = run("report", files[kind], *columns_of(kind), "--cluster", "patient")
-    assert status == 1
+    err = fail("report", files[kind], *columns_of(kind), "--cluster", "patient")
     noun = "array" if kind == "npz" else "column"
     assert f"has no {noun} 'patient' (--cluster); did you mean 'patient_id'?" in err
 
@@ -271,8 +268,7 @@ def test_a_missing_label_is_named_with_its_row(tmp_path: Path) -> None:
     frame = pd.DataFrame({"risk": [0.5] * 4, "back": [0, 1, 0, 1], "id": [1.0, 2.0, np.nan, 2.0]})
     pa.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "a.parquet")
     for keep in ((), ("--sketch", tmp_path / "a.cal")):
-        status, _, err = run("report", tmp_path / "a.parquet", *COLUMNS, "--cluster", "id", *keep)
-        assert status == 1
+        err = fail("report", tmp_path / "a.parquet", *COLUMNS, "--cluster", "id", *keep)
         assert "row 3, column 'id'" in err
     assert not (tmp_path / "a.cal").exists()
 
@@ -280,13 +276,11 @@ def test_a_missing_label_is_named_with_its_row(tmp_path: Path) -> None:
 def test_labels_of_two_kinds_of_files_do_not_mix(tmp_path: Path) -> None:
     for name, labels in (("a", [1, 2, 3]), ("b", ["1", "2", "3"])):
         pd.DataFrame({"risk": [0.5] * 3, "back": [0, 1, 0], "id": labels}).to_parquet(tmp_path / f"{name}.parquet")
-    status, _, err = run("report", tmp_path / "a.parquet", tmp_path / "b.parquet", *COLUMNS, "--cluster", "id")
-    assert status == 1
+    err = fail("report", tmp_path / "a.parquet", tmp_path / "b.parquet", *COLUMNS, "--cluster", "id")
     assert "column 'id' contains text" in err
     for name in "ab":
         run("report", tmp_path / f"{name}.parquet", *COLUMNS, "--cluster", "id", "--sketch", tmp_path / f"{name}.cal")
-    status, _, err = run("merge", tmp_path / "a.cal", tmp_path / "b.cal", "-o", tmp_path / "c.cal")
-    assert status == 1
+    err = fail("merge", tmp_path / "a.cal", tmp_path / "b.cal", "-o", tmp_path / "c.cal")
     assert "labels that are whole numbers, got text" in err
 
 
@@ -305,16 +299,14 @@ def test_wrong_usage() -> None:
     status, out, err = run("report", "a.csv", "--cluster", "id", "--cluster", "id")
     assert (status, out) == (2, "")
     assert "--cluster: id, id; name each column once" in err
-    status, _, err = run("report", "a.csv", "--clusters", "id")
-    assert status == 2
+    err = fail("report", "a.csv", "--clusters", "id", status=2)
     assert "did you mean '--cluster'?" in err
 
 
 def test_single_arrays_have_no_clusters(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", [0.5, 0.2])
     np.save(tmp_path / "y.npy", [0, 1])
-    status, _, err = run("report", tmp_path / "p.npy", "--targets", tmp_path / "y.npy", "--cluster", "id")
-    assert status == 1
+    err = fail("report", tmp_path / "p.npy", "--targets", tmp_path / "y.npy", "--cluster", "id")
     assert "a .npy file has no column names, but --cluster names 'id'; save a .npz file with named arrays" in err
 
 
@@ -377,8 +369,7 @@ def test_the_command_names_columns_that_together_name_a_thing_and_its_remedy_run
     lines = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
     path.write_text("\n".join([",".join(columns), *lines]))
     asked = ("report", path, "--score", "p", "--outcome", "y", "--n-resamples", 0)
-    status, _, err = run(*asked)
-    assert status == 0
+    _, err = succeed(*asked)
     assert "'season', 'team1', 'team2' together identify units with several rows each" in err
     remedy = err.split("pass ")[1].split("\n")[0].split()
     assert remedy == ["--cluster", "season", "--cluster", "team1", "--cluster", "team2"]
@@ -389,8 +380,7 @@ def test_the_command_names_columns_that_together_name_a_thing_and_its_remedy_run
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_command_names_what_looks_like_an_id(files: dict[str, Path], kind: str) -> None:
-    status, _, err = run("report", files[kind], *columns_of(kind), "--n-resamples", 0)
-    assert status == 0
+    _, err = succeed("report", files[kind], *columns_of(kind), "--n-resamples", 0)
     assert "'patient_id' identifies units with several rows each" in err
     assert "pass --cluster patient_id" in err
     assert run("report", files[kind], *columns_of(kind), "--cluster", "hospital", "--n-resamples", 0)[2] == ""
@@ -418,8 +408,7 @@ def test_independent_sketches_add_squares_of_errors(tmp_path: Path) -> None:
     assert "Sketches do not contain individual rows, so the confidence intervals are conservative." in words
     rows = tmp_path / "rows.csv"
     rows.write_text("p,y\n0.2,0\n0.8,1\n")
-    status, _, err = run("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y")
-    assert status == 2
+    err = fail("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y", status=2)
     assert "--independent is only for .cal files" in err
 
 

@@ -20,7 +20,7 @@ from calibrant.cli import main
 from calibrant.cli.commands import SHELLS
 from calibrant.inputs.notions import NOTIONS
 from calibrant.measures.listed import BY_NAME
-from tests.in_process import run
+from tests.in_process import succeed
 
 BASH = shutil.which("bash")
 COLUMNS = ["day", "prob1", "prob2", "my p", "won"]
@@ -133,8 +133,7 @@ def test_columns_are_read_from_the_head_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_of_each_shell_asks_this_command(shell: str) -> None:
-    status, out, err = run("completion", shell)
-    assert status == 0
+    out, err = succeed("completion", shell)
     assert f"_CALIBRANT_COMPLETE={shell}_complete" in out
     assert err == ""
 

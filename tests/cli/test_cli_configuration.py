@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.in_process import run
+from tests.in_process import fail, run, succeed
 
 ROOT = Path(__file__).parents[2]
 REPORT = ("report", "games.csv", "--score", "win", "--outcome", "won")
@@ -34,8 +34,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def summary(*args: object) -> dict[str, Any]:
-    status, out, err = run(*args, "--json", "-")
-    assert status == 0, err
+    out, _ = succeed(*args, "--json", "-")
     found: dict[str, Any] = json.loads(out)
     return found
 
@@ -80,8 +79,7 @@ def test_a_list_of_texts_is_a_repeated_or_a_comma_separated_option() -> None:
         '[report]\nfail-if = ["ece > 0.9", "n > 100"]\ncluster = "home"\nlabels = ["0", "1"]\n'
         '[compare]\nscores = ["win", "late"]\noutcome = "won"\ncluster = ["home"]\n',
     )
-    status, _, err = run(*REPORT, "--n-resamples", 0)
-    assert status == 3
+    err = fail(*REPORT, "--n-resamples", 0, status=3)
     assert "--fail-if 'n > 100' holds" in err
     assert "--fail-if 'ece > 0.9'" not in err
     assert summary("compare", "games.csv")["models"].keys() == {"win", "late"}
@@ -98,8 +96,7 @@ def test_the_command_line_wins() -> None:
 
 def test_every_output_names_the_file_and_its_options() -> None:
     write("calibrant.toml", "level = 0.9\nn-resamples = 0\n")
-    status, out, _ = run(*REPORT, "--html", "a.html", "--markdown", "a.md")
-    assert status == 0
+    out, _ = succeed(*REPORT, "--html", "a.html", "--markdown", "a.md")
     said = "options from calibrant.toml: level, n-resamples"
     assert f"probs: win, targets: won; {said}\n" in out
     assert said.removeprefix("options ") in Path("a.html").read_text(encoding="utf-8")
@@ -133,8 +130,7 @@ def test_an_error_names_the_file_that_an_option_came_from() -> None:
     write("calibrant.toml", "[report]\ntolerance = 0.02\n")
     assert "comes from" not in refused(*REPORT, "--tolerance-of", "eec")
     write("calibrant.toml", 'where = "nothing = 1"\n')
-    status, _, err = run(*REPORT)
-    assert status == 1
+    err = fail(*REPORT)
     assert err.endswith(" (options from calibrant.toml: where)\n")
 
 

@@ -22,7 +22,7 @@ from calibrant.cli import console, loading, output
 from calibrant.files import reading
 from calibrant.render import markdown
 from calibrant.render.blocks import Source
-from tests.in_process import run
+from tests.in_process import fail, run, succeed
 
 ROOT = Path(__file__).parents[2]
 FAST = ("--n-resamples", "0")
@@ -87,8 +87,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
 def test_an_output_changes_no_number(monkeypatch: pytest.MonkeyPatch, evaluated: str, most: int | None) -> None:
     if most is not None:
         monkeypatch.setattr(reading, "MOST_ROWS", most)
-    status, out, err = run(*JUDGED[evaluated], "--all")
-    assert status == 0
+    out, err = succeed(*JUDGED[evaluated], "--all")
     written = [word for option in OUTPUTS.items() for word in option]
     status, shown, said = run(*JUDGED[evaluated], "--all", *written)
     assert (status, shown) == (0, out)
@@ -258,8 +257,7 @@ def test_no_output_replaces_the_input(option: str) -> None:
     if name != "games.csv":
         os.link("games.csv", name)
     before = Path("games.csv").read_bytes()
-    status, _, err = run(*REPORT, option, name)
-    assert status == 2
+    err = fail(*REPORT, option, name, status=2)
     assert f"Invalid value for {option}: {name!r} is also read, as FILE; name another file" in err
     assert Path("games.csv").read_bytes() == before
 
@@ -291,8 +289,7 @@ def test_pictures_are_complete_and_the_same_each_time(arguments: tuple[str, ...]
     for name in ("a", "b"):
         written = [f"{name}.{kind}" for kind in ("png", "svg", "pdf")]
         options = ["--png", "--svg", "--pdf"]
-        status, _, err = run(*arguments, *chain.from_iterable(zip(options, written, strict=True)))
-        assert status == 0
+        _, err = succeed(*arguments, *chain.from_iterable(zip(options, written, strict=True)))
         assert [line.split(" (")[0] for line in err.splitlines()] == [f"calibrant: wrote {path}" for path in written]
     for kind in ("png", "svg", "pdf"):
         assert Path(f"a.{kind}").read_bytes() == Path(f"b.{kind}").read_bytes()

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import calibrant
-from tests.in_process import run
+from tests.in_process import run, succeed
 
 COLUMNS = ("--score", "confidence", "--outcome", "correct")
 
@@ -80,11 +80,10 @@ def test_no_threshold_is_a_result_with_status_4() -> None:
 
 def test_two_sides_act_refer_and_dismiss() -> None:
     given = ("visits.csv", "--score", "risk", "--outcome", "readmitted", "--yes-risk", "0.3", "--no-risk", "0.05")
-    status, out, _ = run("threshold", *given)
+    out, _ = succeed("threshold", *given)
     text = " ".join(out.split())
     numbers = summary(*given)
     yes, no = numbers["yes"], numbers["no"]
-    assert status == 0
     assert f'Decide "no" for the {100 * no["coverage"]:.3g} % of cases with score at most {no["rounded"]:.15g}' in text
     assert f"Refer the other {100 * (1 - yes['coverage'] - no['coverage']):.3g} % of cases." in text
     assert "Each promise holds with 97.5 % confidence, so that both hold together with 95 % confidence." in text
@@ -133,10 +132,9 @@ def test_classes_are_certified_by_their_confidence() -> None:
     labels = ["xyz"[rng.choice(3, p=row)] for row in probs]
     pd.DataFrame(probs, columns=["p_x", "p_y", "p_z"]).assign(label=labels).to_csv("classes.csv", index=False)
     given = ("threshold", "classes.csv", "--probs", "p_*", "--target", "label", "--per-class", "--max-risk")
-    status, out, _ = run(*given, "0.1")
-    assert status == 0
+    out, _ = succeed(*given, "0.1")
     assert "of cases with confidence at least 0." in " ".join(out.split())
-    status, out, _ = run(*given, "0.3")
+    _, out, _ = run(*given, "0.3")
     assert "Automate every case: the error rate is at most 30 %" in " ".join(out.split())
     assert "3 of 3 predicted classes have a certified threshold" in " ".join(out.split())
     assert re.findall(r"^  ([xyz]) ", out, re.MULTILINE) == ["x", "y", "z"]

@@ -21,7 +21,7 @@ import calibrant
 from calibrant.cli import main
 from calibrant.cli.parameters import Checked, Fraction, share_in
 from calibrant.cli.usage import SECTIONS, section_of
-from tests.in_process import run
+from tests.in_process import fail, run, succeed
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -53,8 +53,7 @@ def mended(*args: object) -> Any:
     """Run the command on bad data, then the one that its error ends with, returning the report of that."""
     _, found, line = refused(*args).rpartition(": calibrant ")
     assert found
-    status, out, err = run(*shlex.split(line), *FAST, "--json", "-")
-    assert status == 0, err
+    out, _ = succeed(*shlex.split(line), *FAST, "--json", "-")
     return json.loads(out)
 
 
@@ -185,8 +184,7 @@ def test_every_example_in_the_help_runs() -> None:
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_fits_into_the_terminal(command: str, columns: int) -> None:
     for option in ("--help", "--help-all")[: 1 + bool(command)]:
-        status, out, _ = run(*command.split(), option, columns=columns)
-        assert status == 0
+        out, _ = succeed(*command.split(), option, columns=columns)
         assert max(map(len, out.splitlines())) <= columns
 
 
@@ -480,8 +478,7 @@ def test_columns_of_models_are_no_classes() -> None:
     assert "; normalise the rows" in said
     words = "; if the columns are models of one event, type: calibrant compare a.csv --scores old,new --outcome won"
     assert said.endswith(words + " --where 'old > 0.15'")
-    status, out, err = run(*shlex.split(said.rpartition(": calibrant ")[2]), "--json", "-")
-    assert status == 0, err
+    out, _ = succeed(*shlex.split(said.rpartition(": calibrant ")[2]), "--json", "-")
     assert json.loads(out)["n"] == 5
     # Labels beyond 0 and 1 are those of classes.
     path = table("b.csv", a=SCORES, b=SCORES, c=SCORES, k=[0, 1, 2] * 2)
@@ -979,8 +976,7 @@ WRONG = {
 
 
 def test_all_wrong_options_are_said_at_once():
-    status, _, together = run("report", "none.csv", *(word for words in WRONG for word in words))
-    assert status == 2
+    together = fail("report", "none.csv", *(word for words in WRONG for word in words), status=2)
     for words, said in WRONG.items():
         assert said in run("report", "none.csv", *words)[2]
         assert together.count(said) == 1
@@ -1022,8 +1018,7 @@ def test_an_option_with_an_error_is_not_said_to_be_missing() -> None:
 
 def test_an_unknown_option_beside_a_file_of_options() -> None:
     write("o.toml", "level = 0.9\n")
-    status, _, err = run("report", "a.csv", "--config", "o.toml", "--scor", "p", "--n-bins", "x")
-    assert status == 2
+    err = fail("report", "a.csv", "--config", "o.toml", "--scor", "p", "--n-bins", "x", status=2)
     assert "No such option '--scor'" in err
     assert "'x' is not a valid integer" in err
 

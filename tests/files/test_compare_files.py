@@ -51,6 +51,8 @@ def write(name: str, columns: dict[str, Any], rows: Any = slice(None)) -> None:
 
 
 run = partial(in_process.run, "compare")
+succeed = partial(in_process.succeed, "compare")
+fail = partial(in_process.fail, "compare")
 
 
 def report(*arguments: object) -> tuple[str, str]:
@@ -94,8 +96,7 @@ def test_rows_are_matched_by_a_key_in_any_order_and_kind() -> None:
     write("new.parquet", NEW, SHUFFLED)
     found = compared("old.csv", "new.parquet", "--on", "id", "--by", "site")
     assert without_source(found) == expected(groups=SITES)
-    status, out, _ = run("old.csv", "new.parquet", "--on", "id")
-    assert status == 0
+    out, _ = succeed("old.csv", "new.parquet", "--on", "id")
     assert "models: score in old.csv, score in new.parquet, targets: outcome, keys: id" in out
 
 
@@ -107,9 +108,8 @@ def test_the_column_that_matches_rows_is_proposed(kind: str, rows: Any) -> None:
     write(f"new.{kind}", {**columns, "score": Q}, rows)
     if len(rows) == N:
         write(f"new.{kind}", {**{name: each[rows] for name, each in columns.items()}, "row": np.arange(N)})
-    status, _, err = run(f"old.{kind}", f"new.{kind}")
+    err = fail(f"old.{kind}", f"new.{kind}")
     proposed = re.search(r"name the column that identifies each row, such as --on (\w+)", err)
-    assert status == 1
     assert proposed is not None
     status, _, err = run(f"old.{kind}", f"new.{kind}", "--on", proposed[1])
     assert (status, err) == (0, "")
@@ -230,8 +230,7 @@ def test_rows_that_do_not_match_are_named(columns: Any, rows: Any, options: tupl
 def test_logits_that_may_be_probabilities_are_doubted_in_each_file() -> None:
     write("old.csv", OLD)
     write("new.csv", {**NEW, "score": Q * 8 - 4})
-    status, _, err = run("old.csv", "new.csv", "--logits")
-    assert status == 0
+    _, err = succeed("old.csv", "new.csv", "--logits")
     assert err.startswith(
         "calibrant: old.csv: column 'score' is read as logits, but all its values lie in [0, 1]; if the"
     )

@@ -22,7 +22,7 @@ from calibrant import files
 from calibrant.errors import FileError, MissingDependencyError
 from calibrant.errors.exceptions import install_command, package_command
 from calibrant.files import FilePredictions, column_names, engine, local
-from tests.in_process import run
+from tests.in_process import fail, run, succeed
 from tests.reading_of import asked, read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -76,11 +76,10 @@ def test_the_command_reads_standard_input(tmp_path):
 
 
 def test_an_error_in_standard_input_names_it_and_the_row():
-    status, _, err = run("report", "-", stdin=CSV + "1.5,1\n")
-    assert status == 1
+    err = fail("report", "-", stdin=CSV + "1.5,1\n")
     assert err.startswith("calibrant: standard input: row 5, column 'score': expected")
     assert "/" not in err.replace("n/a", "")  # no path of a copy
-    status, _, err = run("report", "-", stdin="x,y\n0.5,1\n0.25,0\n")
+    _, _, err = run("report", "-", stdin="x,y\n0.5,1\n0.25,0\n")
     assert err.endswith("name the right columns, such as: calibrant report - --score x --outcome y\n")
 
 
@@ -501,8 +500,7 @@ def test_a_package_that_does_not_load_is_not_called_missing(tmp_path, monkeypatc
     for loaded in [each for each in sys.modules if each.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setattr(engine, "open_engine", open_engine)
-    status, _, err = run("report", tmp_path / name, "--n-resamples", "0")
-    assert status == 1
+    err = fail("report", tmp_path / name, "--n-resamples", "0")
     assert words in err
     assert "not installed" not in err
     assert err.count("\n") == 1
@@ -518,8 +516,7 @@ ENCODINGS = ("cp1252", "latin-1", "utf-16", "utf-16-be", "mac-roman")
 
 
 def brier(*args: str, stdin: bytes | None = None) -> float:
-    status, out, err = run("report", *args, "--measures", "brier", "--json", "-", "--quiet", stdin=stdin)
-    assert status == 0, err
+    out, _ = succeed("report", *args, "--measures", "brier", "--json", "-", "--quiet", stdin=stdin)
     return float(json.loads(out)["estimates"]["brier"]["value"])
 
 
@@ -564,11 +561,9 @@ def test_an_error_proposes_the_encoding(tmp_path):
     ):
         path = tmp_path / ("f.jsonl" if text is NAMED_LINES else "f.csv")
         path.write_bytes(text.encode(encoding))
-        status, _, err = run("report", str(path), "--by", "who" if "who," in text else "größe")
-        assert status == 1
+        err = fail("report", str(path), "--by", "who" if "who," in text else "größe")
         assert words in err
-        status, _, _ = run("report", str(path), "--encoding", encoding, "--quiet")  # the remedy, typed
-        assert status == 0
+        succeed("report", str(path), "--encoding", encoding, "--quiet")  # the remedy, typed
 
 
 def test_encodings_and_sheets_that_cannot_be_used(tmp_path, workbook):

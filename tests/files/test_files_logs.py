@@ -57,6 +57,8 @@ def report_of(read: FilePredictions) -> calibrant.Report:
 
 
 run = partial(in_process.run, columns=300)
+succeed = partial(in_process.succeed, columns=300)
+fail = partial(in_process.fail, columns=300)
 
 
 # ---------------------------------------------------------------- lm-evaluation-harness
@@ -324,8 +326,7 @@ def test_generated_answers_need_a_stated_confidence(tmp_path):
     read = read_predictions([write(tmp_path / "log.jsonl", rows)], score="doc.stated", percent=True)
     assert read.probs.tolist() == [0.95, 0.8, 0.6]
     assert read.targets.mean() == pytest.approx(HARNESS["sums"]["exact_match,none"])
-    status, _, err = run("report", log("sums"))
-    assert status == 1
+    err = fail("report", log("sums"))
     assert "name a column of stated confidences with --score COLUMN --percent" in err
 
 
@@ -455,8 +456,7 @@ def test_stated_confidences():
     assert read.probs.tolist() == [0.95, 0.85, 0.6, 1.0]
     assert read.targets.mean() == INSPECT["stated"]["stated"]
     assert read.sources["probs"] == "confidence in percent"
-    status, _, err = run("report", str(LOGS / "stated.eval"))
-    assert status == 1
+    err = fail("report", str(LOGS / "stated.eval"))
     assert "column 'confidence': '95%' is not a number; if the scores are percentages, type: " in err
 
 
@@ -511,8 +511,7 @@ def test_logs_of_inspect_without_probabilities_are_compared_by_results(tmp_path)
         ]
         paths.append(zipped(tmp_path / f"{name}.eval", members_of(samples, eval={"task": "t", "model": name})))
         means[name] = np.array(right, float)
-    status, out, err = run("compare", *paths, "--json", "-")
-    assert status == 0, err
+    out, err = succeed("compare", *paths, "--json", "-")
     assert "the logs contain no probabilities, so the models are compared by their results" in err
     found, expected = json.loads(out), calibrant.compare_results(means).to_dict()
     assert found["attempts"] == [2, 2]
@@ -718,8 +717,7 @@ def test_damaged_logs_are_refused_or_read(tmp_path, name):
 def test_the_command_needs_no_options(tmp_path):
     page = tmp_path / "page.html"
     out = tmp_path / "out.json"
-    status, text, err = run("report", log("four"), "--n-resamples", "0", "--html", str(page), "--json", str(out))
-    assert status == 0
+    text, err = succeed("report", log("four"), "--n-resamples", "0", "--html", str(page), "--json", str(out))
     assert "probs: probs (lists of 4), targets: target; lm-evaluation-harness 0.4.13, task four (version 1.0)" in text
     assert "--cluster" not in err
     summary = json.loads(out.read_text())
@@ -727,10 +725,9 @@ def test_the_command_needs_no_options(tmp_path):
     assert summary["source"]["columns"] == {"probs": "probs (lists of 4)", "targets": "target"}
     assert summary["classwise"] is None
     assert "<dt>protocol</dt><dd>lm-evaluation-harness 0.4.13, task four" in page.read_text()
-    status, text, _ = run("report", log("four"), "--n-resamples", "0", "--classwise", "--json", "-")
+    _, text, _ = run("report", log("four"), "--n-resamples", "0", "--classwise", "--json", "-")
     assert len(json.loads(text)["classwise"]["names"]) == 4
-    status, text, _ = run("report", str(LOGS / "capitals.eval"), "--n-resamples", "0")
-    assert status == 0
+    text, _ = succeed("report", str(LOGS / "capitals.eval"), "--n-resamples", "0")
     assert "4 predictions in 2 clusters" in text
 
 
@@ -742,14 +739,12 @@ def test_logs_without_probabilities_are_left_out():
 
 def test_models_are_compared(tmp_path):
     other = shutil.copy(log("four"), tmp_path / "other.jsonl")
-    status, text, _ = run("compare", log("four"), str(other))
-    assert status == 0
+    text, _ = succeed("compare", log("four"), str(other))
     assert "(like acc) | lm-evaluation-harness, task other; softmax" in " ".join(text.split())
     status, text, err = run("compare", log("four"), "--scores", "probs,acc_norm_probs")
     assert (status, err) == (0, "")
     assert "per character (like acc_norm)" in text
-    status, text, _ = run("compare", log("four"), log("four").replace("/logs/", "/logs/../logs/"), "--on", "question")
-    assert status == 0
+    text, _ = succeed("compare", log("four"), log("four").replace("/logs/", "/logs/../logs/"), "--on", "question")
     assert " ".join(text.split()).count("lm-evaluation-harness 0.4.13") == 1
 
 
@@ -757,8 +752,7 @@ def test_a_report_on_logs_of_the_same_questions_says_that_models_may_be_pooled(t
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         shutil.copy(log("four"), tmp_path / name)
-    status, text, _ = run("report", str(tmp_path), "--n-resamples", "0")
-    assert status == 0
+    text, _ = succeed("report", str(tmp_path), "--n-resamples", "0")
     said = "Several files answer the same questions, so several models may be pooled. To compare the models, use: "
     command = " ".join(text.split()).partition(said)[2]
     assert command.startswith(f"calibrant compare {tmp_path} ")
@@ -775,8 +769,7 @@ def test_models_of_repeated_questions_are_compared_by_question(tmp_path):
     status, text, _ = run("compare", twice, "--scores", "probs,acc_norm_probs")
     assert (status, "6 clusters" in text) == (0, True)
     for names in ((once, twice), (twice, once)):
-        status, _, err = run("compare", *names)
-        assert status == 1
+        err = fail("compare", *names)
         assert (
             f"{once}: answers each question once, but {twice} answers questions several times; compare logs of the same"
             in err
@@ -817,8 +810,7 @@ def test_logs_of_one_kind_at_a_time(tmp_path, others, match):
 
 
 def test_logs_are_not_read_on_spark():
-    status, _, err = run("report", log("four"), "--engine", "spark")
-    assert status == 1
+    err = fail("report", log("four"), "--engine", "spark")
     assert "is an evaluation log, which --engine spark cannot read; leave --engine spark out" in err
 
 
@@ -832,14 +824,12 @@ def test_a_shell_that_expands_the_logs_of_folders_gets_a_command_that_works(tmp_
         for task in tasks:
             shutil.copy(log(task), folder)
     expanded = sorted(map(str, Path("runs").glob("*/samples_*.jsonl")))
-    status, _, err = run("compare", *expanded)
-    assert status == 2
+    err = fail("compare", *expanded, status=2)
     assert "4 logs in 2 folders would be compared as 4 models, but the logs of a folder are of different tasks" in err
     command = shlex.split(err.strip().rpartition("does not expand it: ")[2])
     assert command[:2] == ["calibrant", "compare"]
     assert all(name.count("*") == 1 for name in command[2:])
-    status, out, err = run(*command[1:])
-    assert status == 0, err
+    out, _ = succeed(*command[1:])
     assert "2 models" in out
     of_one_task = [path for path in expanded if "samples_four_" in path]
     assert run("compare", *of_one_task)[0] == 0

@@ -23,7 +23,7 @@ from calibrant.errors import FileError, InputError
 from calibrant.files import Options, engine
 from calibrant.files import sql as expressions
 from calibrant.inputs.group_rows import group_name
-from tests.in_process import run
+from tests.in_process import fail, run, succeed
 from tests.reading_of import read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -591,8 +591,7 @@ def test_parts_of_dates_that_put_years_together_get_a_caution(sql: str, year: st
 
 def test_the_caution_is_said(tmp_path: Path) -> None:
     path = written(tmp_path, "pyarrow", IN_TWO_YEARS)
-    status, out, err = run("report", path, "--by", "quarter(date)", "--n-resamples", 0)
-    assert status == 0
+    out, err = succeed("report", path, "--by", "quarter(date)", "--n-resamples", 0)
     assert "groups: quarter(date) (2023 to 2025 together)" in " ".join(out.split())
     assert "calibrant: --by 'quarter(date)' puts rows of the years 2023 to 2025 into the same groups" in " ".join(
         err.split()
@@ -656,8 +655,7 @@ KINDS = ("csv", "jsonl", "arrow", "parquet", "xlsx")
 
 
 def report_of(path: str, *options: str) -> dict[str, Any]:
-    status, stdout, stderr = run("report", path, *options, "--outcome", "y", "--json", "-")
-    assert status == 0, stderr
+    stdout, _ = succeed("report", path, *options, "--outcome", "y", "--json", "-")
     result: dict[str, Any] = json.loads(stdout)
     return {name: value for name, value in result.items() if name not in ("files", "columns", "source", "sources")}
 
@@ -753,7 +751,6 @@ def test_models_are_columns_alone(tmp_path: Path) -> None:
 def test_errors_about_dates_say_how_to_write_one(tmp_path, options, said):
     path = tmp_path / "f.csv"
     path.write_text("score,outcome,word,day,time\n" + "0.5,1,web,2026-11-03,2026-11-03 12:00:00\n" * 20)
-    status, _, err = run("report", str(path), "--score", "score", "--outcome", "outcome", *options)
-    assert status == 1
+    err = fail("report", str(path), "--score", "score", "--outcome", "outcome", *options)
     assert said in " ".join(err.split())
     assert "field format" not in err

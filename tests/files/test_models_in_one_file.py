@@ -56,6 +56,8 @@ def write(name: str, columns: dict[str, Any], rows: Any = slice(None)) -> None:
 
 
 run = partial(in_process.run, "compare")
+succeed = partial(in_process.succeed, "compare")
+fail = partial(in_process.fail, "compare")
 
 
 def compared(*arguments: object) -> dict[str, Any]:
@@ -94,12 +96,10 @@ def test_outcomes_that_differ_are_the_models_own() -> None:
     theirs = calibrant.compare({name: (SCORES[name], RIGHT[name]) for name in NAMES}).to_dict()
     assert without_source(compared("long.parquet", *LONG, "--on", "id")) == theirs
     assert without_source(compared("long.parquet", *LONG, "--on", "id", "--own-outcomes")) == theirs
-    status, out, _ = run("long.parquet", *LONG, "--on", "id")
-    assert status == 0
+    out, _ = succeed("long.parquet", *LONG, "--on", "id")
     differing = int(np.sum(np.any([RIGHT[name] != RIGHT["gpt"] for name in NAMES], axis=0)))
     assert f"each model has its own outcomes: they differ in {differing} rows" in " ".join(out.split())
-    status, _, err = run("long.parquet", *LONG, "--on", "id", "--same-outcomes")
-    assert status == 1
+    err = fail("long.parquet", *LONG, "--on", "id", "--same-outcomes")
     assert re.search(r"row \d+, column 'correct' contains [01], but row \d+ contains [01]; correct the outcome", err)
     assert "pass --own-outcomes" in err
 
@@ -109,8 +109,7 @@ def test_outcomes_that_differ_in_few_rows_are_a_question() -> None:
     columns = long(few)
     write("long.csv", {**columns, "y": columns["correct"]})
     options = ("--by", "model", "--score", "confidence", "--outcome", "y", "--on", "id")
-    status, _, err = run("long.csv", *options)
-    assert status == 1
+    err = fail("long.csv", *options)
     assert (
         "column 'y' differs between the models in 7 of 400 rows; pass --own-outcomes if each model has its own" in err
     )
@@ -124,8 +123,7 @@ def test_true_classes_that_differ_are_an_error() -> None:
     target = np.tile(np.arange(50) % 3, 2)
     target[77] = (target[77] + 1) % 3
     write("classes.csv", {name: np.broadcast_to(value, 100) for name, value in rows.items()} | {"target": target})
-    status, _, err = run("classes.csv", "--by", "model", "--on", "q", "--probs", "p_*", "--target", "target")
-    assert status == 1
+    err = fail("classes.csv", "--by", "model", "--on", "q", "--probs", "p_*", "--target", "target")
     assert "row 78, column 'target' contains" in err
 
 
@@ -215,8 +213,7 @@ def test_files_of_models_with_their_own_outcomes() -> None:
     files = [f"{name}.jsonl" for name in NAMES]
     theirs = calibrant.compare({name: (SCORES[name], RIGHT[name]) for name in NAMES}).to_dict()
     assert without_source(compared(*files, "--on", "id", "--own-outcomes")) == theirs
-    status, _, err = run(*files, "--on", "id")
-    assert status == 1
+    err = fail(*files, "--on", "id")
     assert "correct the outcome in one of the two files; if each model has its own outcomes" in err
 
 
@@ -331,8 +328,7 @@ def test_bad_rows_are_named(columns: dict[str, Any], options: tuple[str, ...], s
 def test_large_integers_of_several_types_are_not_paired() -> None:
     write("a.parquet", {"id": np.arange(N, dtype=np.uint64) * 4 + 2**53, "p": Q, "y": Y})
     write("b.parquet", {"id": np.arange(N, dtype=np.int64) * 4 + 2**53 + 1, "p": Q**2, "y": Y})
-    status, _, err = run("a.parquet", "b.parquet", "--score", "p", "--outcome", "y", "--on", "id")
-    assert status == 1
+    err = fail("a.parquet", "b.parquet", "--score", "p", "--outcome", "y", "--on", "id")
     assert "the values of the --on column are numbers above 2^53 of several types; write these values as text" in err
 
 
@@ -341,8 +337,7 @@ def test_keys_of_other_types_in_files_of_their_own() -> None:
     write("b.parquet", {"id": np.arange(N).astype(str), "p": Q**2, "y": Y})
     write("c.parquet", {"id": np.arange(N).astype(float), "p": Q**2, "y": Y})
     options = ("--score", "p", "--outcome", "y", "--on", "id")
-    status, _, err = run("a.parquet", "b.parquet", *options)
-    assert status == 1
+    err = fail("a.parquet", "b.parquet", *options)
     assert (
         "b.parquet: column 'id' contains text, but a.parquet contains numbers; write the values of the "
         "--on column in the same form" in err
@@ -362,8 +357,7 @@ def test_keys_of_other_types_in_files_of_their_own() -> None:
 )
 def test_wrong_use(options: tuple[str, ...], said: str) -> None:
     write("long.csv", long())
-    status, _, err = run(*options)
-    assert status == 2
+    err = fail(*options, status=2)
     assert said in err
 
 

@@ -24,7 +24,7 @@ from calibrant.files.hints import unusable_values
 from calibrant.frames import sketch
 from tests.cli.test_cli_usage import FAST
 from tests.files.test_files import TABULAR, write
-from tests.in_process import run
+from tests.in_process import fail, run, succeed
 from tests.reading_of import asked, read_predictions
 
 RNG = np.random.default_rng(31)
@@ -218,8 +218,7 @@ def test_one_command_judges_a_column_of_other_outcomes(tmp_path, name, ending):
         line = shlex.join(["report", path, "--score", "s", "--outcome", "y"]) + " --where " + err.split("--where ")[1]
     else:
         line = err.rpartition(": calibrant ")[2]
-    status, out, err = run(*shlex.split(line), *FAST, "--json", "-")
-    assert status == 0, (line, err)
+    out, _ = succeed(*shlex.split(line), *FAST, "--json", "-")
     report = json.loads(out)
     kept = [value for value in values if value not in left_out]
     assert report["n"] == len(kept)
@@ -237,8 +236,7 @@ def test_a_predicted_label_beside_the_true_one_is_compared(tmp_path):
 def test_labels_that_leave_values_out_are_completed(tmp_path):
     """--labels names two of the values: the others are counted, and the command that leaves them out works."""
     path = write(tmp_path / "f.csv", {"s": SCORES[:6], "y": SPELLED["a market"][0]})
-    status, _, err = run("report", path, "--score", "s", "--outcome", "y", "--labels", "NO,YES")
-    assert status == 1
+    err = fail("report", path, "--score", "s", "--outcome", "y", "--labels", "NO,YES")
     assert "expected one of NO, YES, got '0.35' in 1 row, 'CANCEL' in 1, 'MKT' in 1; if 'YES' is" in err
     assert run(*shlex.split(err.rpartition(": calibrant ")[2]), *FAST)[0] == 0
 
@@ -248,8 +246,7 @@ def test_a_target_option_is_replaced_by_the_condition(tmp_path, command):
     path = write(tmp_path / "f.csv", {"s": SCORES[:6], "t": SCORES[:6], "y": ["win", "tie", "loss"] * 2})
     scores = ("--score", "s") if command == "report" else ("--scores", "s,t")
     _, _, err = run(command, path, *scores, "--target", "y")
-    status, _, said = run(*shlex.split(err.rpartition(": calibrant ")[2]), *(FAST if command == "report" else ()))
-    assert status == 0, (err, said)
+    succeed(*shlex.split(err.rpartition(": calibrant ")[2]), *(FAST if command == "report" else ()))
 
 
 # ---------------------------------------------------------------- decimals with a comma, and the option that fails
@@ -296,8 +293,7 @@ def test_a_file_with_decimal_points_alone_needs_no_decimal_comma(tmp_path, separ
     path = tmp_path / "f.csv"
     path.write_text("\n".join(separator.join(cells) for cells in [("p", "y"), *[("0.25", "0"), ("0.75", "1")] * 20]))
     command = ["report", str(path), "--score", "p", "--outcome", "y", *FAST]
-    status, _, err = run(*command, "--decimal-comma")
-    assert status == 1
+    err = fail(*command, "--decimal-comma")
     assert "'0.25' is not a number with a decimal comma; leave --decimal-comma out, or write all numbers with" in err
     assert run(*command)[0] == 0
 
@@ -352,8 +348,7 @@ def test_one_attempt_says_all_that_is_wrong_with_a_file(tmp_path):
     path.write_text(FIVE)
     command = ["report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST]
     columns, unusable = "p, y, w, z", f"values that cannot be used: {IN_P}; {IN_Y}; {IN_W}"
-    status, _, message = run(*command, "--by", "zone")
-    assert status == 1
+    message = fail(*command, "--by", "zone")
     assert f"five.csv: has no column 'zone' (--by); the columns are {columns}; {unusable}" in message
     corrected = FIVE
     for wrong, right in {"bad,0,": "0.3,0,1", "x,maybe": "0.4,0", '"0,35"': "0.35", "1.5,1,-1": "0.95,1,1"}.items():
@@ -541,9 +536,8 @@ def test_an_event_that_is_spelled_in_another_way_is_refused(tmp_path, command, r
     path = tmp_path / "f.csv"
     path.write_text("score,fraud\n" + "".join(f"0.{k % 9 + 1},{'yes' if k % 3 else 'no'}\n" for k in range(60)))
     given = ("--sketch", str(tmp_path / "s.cal")) if rows == "sketch" and command == "report" else ()
-    status, _, err = run(command, str(path), "--score", "score", "--outcome", typed, *given)
+    err = fail(command, str(path), "--score", "score", "--outcome", typed, *given)
     said = " ".join(err.split())
-    assert status == 1
     assert ": no row has " in said
     assert said.endswith("did you mean 'yes'?")
 

@@ -26,7 +26,7 @@ from calibrant.inputs.weights import (
     share_rows,
     unit_of,
 )
-from tests.in_process import run
+from tests.in_process import run, succeed
 
 #: Weights of every row: fractions, beyond 2^53, and those whose squares or fourth powers are 0 or infinite.
 EQUAL = [0.3, 1e-30, 1e-100, 1e-200, 5e-324, 2.0**53, 2.0**63, 1e100, 1e300]
@@ -436,8 +436,7 @@ def test_the_command_takes_what_weights_are(
         arguments += ["--n-resamples", "0", *(["--sketch", "rows.cal"] if streamed else [])]
 
     def printed(*more: str) -> str:
-        status, out, err = run(*arguments, *more)
-        assert status == 0, err
+        out, _ = succeed(*arguments, *more)
         return " ".join(out.split())
 
     plain = printed()

@@ -118,14 +118,12 @@ def test_rows_that_are_not_judged_may_hold_anything() -> None:
 
 
 def test_the_command_reads_masked_logits(tmp_path: Path) -> None:
-    from tests.in_process import run
+    from tests.in_process import fail, succeed
 
     np.savez(tmp_path / "m.npz", logits=LOGITS, targets=POSSIBLE)
-    status, _, err = run("report", tmp_path / "m.npz", "--n-resamples", "0")
-    assert status == 0, err
+    succeed("report", tmp_path / "m.npz", "--n-resamples", "0")
     np.savez(tmp_path / "n.npz", logits=np.vstack([LOGITS, np.full((1, C), -np.inf)]), targets=np.append(POSSIBLE, 0))
-    status, _, err = run("report", tmp_path / "n.npz", "--n-resamples", "0")
-    assert status == 1
+    err = fail("report", tmp_path / "n.npz", "--n-resamples", "0")
     place = f"row {N + 1}, column 'logits': "
     problem = "expected a finite logit in each row, got only -inf; give at least one class of every row a finite logit"
     assert place + problem in err
@@ -133,7 +131,7 @@ def test_the_command_reads_masked_logits(tmp_path: Path) -> None:
 
 def test_an_error_in_a_streamed_file_names_the_row_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from calibrant.files import reading
-    from tests.in_process import run
+    from tests.in_process import fail
 
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(reading, "MOST_ROWS", 1000)
@@ -142,8 +140,7 @@ def test_an_error_in_a_streamed_file_names_the_row_of_the_file(tmp_path: Path, m
     logits[-7] = -np.inf
     table = {"logit_0": logits[:, 0], "logit_1": logits[:, 1], "label": np.zeros(rows, np.int8)}
     pq.write_table(pa.table(table), tmp_path / "m.parquet")
-    status, _, err = run("report", tmp_path / "m.parquet", "--logits", "--n-resamples", "0")
-    assert status == 1
+    err = fail("report", tmp_path / "m.parquet", "--logits", "--n-resamples", "0")
     assert "row 1,099,994, column" in err
     assert "got only -inf; " in err
 

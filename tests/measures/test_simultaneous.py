@@ -311,7 +311,7 @@ def test_the_page_draws_it_as_steps_and_names_it(tmp_path):
 
 
 def test_the_command_has_the_option(tmp_path):
-    from tests.in_process import run
+    from tests.in_process import fail, run
 
     p, y = draw(7, 120, lambda p: p**2)
     rows = np.column_stack([p, y, p + 1, np.arange(120) // 2])
@@ -323,6 +323,5 @@ def test_the_command_has_the_option(tmp_path):
     written = json.loads((tmp_path / "a.json").read_text("utf-8"))["curves"]["isotonic"]
     assert written["confidence_highs"] == list(report().curves["isotonic"].confidence_highs)
     for option, column in (("--weight", "heavy"), ("--cluster", "patient")):
-        status, _, err = run(*told, option, column)
-        assert status == 1
+        err = fail(*told, option, column)
         assert "--bands: expected 'pointwise' for" in err

@@ -32,7 +32,7 @@ from calibrant.render.reliability import diagram_figure
 from calibrant.render.shown import NO_SOURCE
 from calibrant.report import class_document
 from calibrant.report.measure_document import noise_figure, shown_estimates
-from tests.in_process import run
+from tests.in_process import fail, run, succeed
 
 EVIL = "<script>alert('x')</script>&\"',\n;\x00\ud800 Ω"
 
@@ -949,8 +949,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits.parquet"
 
 def test_the_command_writes_the_page_beside_the_report(tmp_path: Path) -> None:
     target, numbers_of = tmp_path / "report.html", tmp_path / "report.json"
-    status, out, err = run("report", DIGITS, "--html", target, "--json", numbers_of)
-    assert status == 0
+    out, err = succeed("report", DIGITS, "--html", target, "--json", numbers_of)
     assert "Reliability diagram" in out
     preparing = "(calibrant: preparing kernels, once\n)?"  # if all inputs take compiled kernels
     assert re.fullmatch(rf"{preparing}calibrant: wrote {re.escape(str(target))} \(1\d\d kB\)\n", err)
@@ -971,8 +970,7 @@ def test_the_command_writes_the_page_beside_the_report(tmp_path: Path) -> None:
 
 def test_the_page_of_the_command_names_its_files_and_condition(tmp_path: Path) -> None:
     target = tmp_path / "report.html"
-    status, _, _ = run("report", DIGITS, "--where", "target < 5", "--html", target, "--title", "Low digits")
-    assert status == 0
+    succeed("report", DIGITS, "--where", "target < 5", "--html", target, "--title", "Low digits")
     page = read(target.read_text(encoding="utf-8"))
     said = "".join(page.text)
     assert page.titles[0] == "Low digits · calibration"
@@ -1029,8 +1027,7 @@ def test_the_predictions_are_never_written_over(tmp_path: Path, option: str) -> 
 
 
 def test_a_title_without_a_page_is_wrong_usage() -> None:
-    status, _, err = run("report", DIGITS, "--title", "Digits")
-    assert status == 2
+    err = fail("report", DIGITS, "--title", "Digits", status=2)
     assert "--title sets the title of the HTML page; pass --html too" in err
 
 
@@ -1039,8 +1036,7 @@ def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
     np.save(tmp_path / "targets.npy", np.array([0, 1]))
     target = tmp_path / "targets.npy"
     before = target.read_bytes()
-    status, _, err = run("report", tmp_path / "probs.npy", "--targets", target, "--json", target)
-    assert status == 2
+    err = fail("report", tmp_path / "probs.npy", "--targets", target, "--json", target, status=2)
     assert "is also read, as --targets; name another file" in err
     assert target.read_bytes() == before
 

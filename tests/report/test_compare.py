@@ -837,6 +837,7 @@ def test_errors_say_what_to_do(call: Callable[[], object], message: str) -> None
 
 
 run = partial(in_process.run, "compare")
+succeed = partial(in_process.succeed, "compare")
 
 
 @pytest.fixture
@@ -879,8 +880,7 @@ def test_the_command_on_a_csv(games: Path) -> None:
 def test_json_and_options_reach_the_comparison(games: Path, tmp_path: Path) -> None:
     target = tmp_path / "comparison.json"
     options = ["--weight", "times", "--n-bins", 4, "--level", 0.8, "--where", "times < 2", "--notion", "top-label"]
-    status, out, _ = run(games, "--scores", "old,new", "--outcome", "won", *options, "--json", target)
-    assert status == 0
+    out, _ = succeed(games, "--scores", "old,new", "--outcome", "won", *options, "--json", target)
     assert "old minus new" in out
     summary = json.loads(target.read_text(encoding="utf-8"))
     columns = {name: column[table(games)["times"] < 2] for name, column in table(games).items()}
@@ -901,7 +901,7 @@ def test_json_and_options_reach_the_comparison(games: Path, tmp_path: Path) -> N
         "timezone": "UTC",
         "event": None,
     }
-    status, out, _ = run(games, "--scores", "old,new", "--outcome", "won", "--json", "-")
+    _, out, _ = run(games, "--scores", "old,new", "--outcome", "won", "--json", "-")
     assert json.loads(out)["n"] == 300
     assert run(games, "--scores", "old,new", "--target", "won", "--json", "-")[1] == out
 
@@ -918,8 +918,7 @@ def test_logits_are_found_by_their_name(games: Path) -> None:
 
 
 def test_three_models(games: Path) -> None:
-    status, out, _ = run(games, "--scores", "old,new,times", "--where", "times < 2", "--outcome", "won")
-    assert status == 0
+    out, _ = succeed(games, "--scores", "old,new,times", "--where", "times < 2", "--outcome", "won")
     assert len(re.findall(r"^  (old|new) − (new|times) ", out, re.MULTILINE)) == 3
     assert "Holm-adjusted for 3 pairs" in " ".join(out.split())
 
@@ -934,8 +933,7 @@ def test_several_files_and_their_precision(tmp_path: Path) -> None:
         rows = slice(100 * part, 100 * part + 100)
         columns = {"a": single[rows], "b": second[rows], "event": outcomes[rows]}
         pq.write_table(pa.table(columns), tmp_path / f"{part}.parquet")
-    status, out, _ = run(tmp_path / "0.parquet", tmp_path / "1.parquet", "--scores", "a,b", "--json", "-")
-    assert status == 0
+    out, _ = succeed(tmp_path / "0.parquet", tmp_path / "1.parquet", "--scores", "a,b", "--json", "-")
     summary = json.loads(out)
     summary.pop("source")
     # Each column keeps its width: widened, single scores on an edge would change their bin.
@@ -959,8 +957,7 @@ def test_archives_and_columns_of_lists(tmp_path: Path) -> None:
     cells = [f'"{a.tolist()}","{b.tolist()}",{y}' for a, b, y in zip(first, second, targets, strict=True)]
     (tmp_path / "models.csv").write_text("\n".join(["m,k,y", *cells]) + "\n")
     for name in ("models.jsonl", "models.csv"):
-        status, out, _ = run(tmp_path / name, "--scores", "m,k", "--logits", "--json", "-")
-        assert status == 0
+        out, _ = succeed(tmp_path / name, "--scores", "m,k", "--logits", "--json", "-")
         summary = json.loads(out)
         assert summary.pop("source")["columns"]["probs['k']"] == "k (lists of 3)"
         assert summary == expected
@@ -983,8 +980,7 @@ def test_columns_that_name_the_classes(tmp_path: Path) -> None:
     status, _, err = run(path, "--scores", "a_*,b_*", "--outcome", "pet")
     assert (status, "--scores 'b_*' has numbered classes, but 'a_*' has the classes cat, dog; " in err) == (1, True)
     path.write_text("\n".join(["a_cat,a_dog,b_cat,b_dog,pet", *rows]) + "\n")
-    status, out, _ = run(path, "--scores", "a_*,b_*", "--outcome", "pet", "--json", "-")
-    assert status == 0
+    out, _ = succeed(path, "--scores", "a_*,b_*", "--outcome", "pet", "--json", "-")
     expected = calibrant.compare({"a_*": probs[0], "b_*": probs[1][:, ::-1]}, targets)
     assert json.loads(out)["models"]["b_*"] == pytest.approx(expected.models["b_*"], abs=1e-12)
 

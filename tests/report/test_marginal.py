@@ -22,7 +22,7 @@ from calibrant.files.column_values import BETWEEN, ValueWords, joined, parted
 from calibrant.render.figure import Tips
 from calibrant.report.group_document import group_blocks
 from calibrant.statistics.group_tests import holm
-from tests.in_process import run
+from tests.in_process import fail, run, succeed
 
 RNG = np.random.default_rng(3)
 N = 1_200
@@ -180,8 +180,7 @@ def test_the_command_makes_marginal_groups(most: int | None, monkeypatch: pytest
     if most is not None:
         monkeypatch.setattr(reading, "MOST_ROWS", most)
     given = ("report", "patients.csv", "--score", "risk", "--outcome", "died", "--n-resamples", "0", "--json", "a.json")
-    status, _, err = run(*given, "--by", "sex", "--by", "ward", "--marginal")
-    assert status == 0, err
+    succeed(*given, "--by", "sex", "--by", "ward", "--marginal")
     groups = json.loads(Path("a.json").read_text())["groups"]
     names = ["sex: F", "sex: M", "ward: ICU · 2", "ward: nine", "ward: ten"]
     assert [group["name"] for group in groups] == names
@@ -200,8 +199,7 @@ def test_the_picture_of_the_command_is_the_forest() -> None:
     given = ("report", "patients.csv", "--score", "risk", "--outcome", "died", "--n-resamples", "0", "--svg", "a.svg")
     assert run(*given, "--by", "sex", "--by", "ward", "--marginal", "--profile", "clinical")[0] == 0
     assert "all rows (1,200)" in Path("a.svg").read_text()
-    status, _, err = run(*given, "--marginal")
-    assert status == 2
+    err = fail(*given, "--marginal", status=2)
     assert "--marginal needs the columns of --by; pass --by too" in err
 
 

@@ -207,7 +207,7 @@ def test_a_report_on_every_class_has_no_panels() -> None:
 
 
 def test_the_command_takes_a_profile(tmp_path: Any) -> None:
-    from tests.in_process import run
+    from tests.in_process import fail, run
 
     path = tmp_path / "risks.csv"
     scores, outcomes = rows()
@@ -225,6 +225,5 @@ def test_the_command_takes_a_profile(tmp_path: Any) -> None:
             "--profile clinical leaves accuracy out; list the measures with --measures accuracy,...",
         ),
     ):
-        status, _, err = run(*asked, *options.split())
-        assert status == 2
+        err = fail(*asked, *options.split(), status=2)
         assert remedy in err
