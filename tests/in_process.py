@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from click.testing import CliRunner
@@ -29,3 +30,9 @@ def fail(*args: object, status: int = 1, **options: Any) -> str:
     found, _, err = run(*args, **options)
     assert found == status, err
     return err
+
+
+def json_of(*args: object, **options: Any) -> dict[str, Any]:
+    """Run the command, which must succeed, and return the JSON that it writes to standard output."""
+    found: dict[str, Any] = json.loads(succeed(*args, "--json", "-", **options)[0])
+    return found

@@ -26,7 +26,7 @@ from tests.in_process import run
 
 pytest.importorskip("duckdb", reason="the report extra is not installed")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_folder")]
 
 REMEDY = "what the last message says"
 
@@ -98,11 +98,6 @@ def naive_ece(scores: Any, outcomes: Any, n_bins: int = 15) -> float:
 
 def sigmoid(log_odds: Any) -> Any:
     return 1 / (1 + np.exp(-log_odds))
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_an_analyst_with_a_csv() -> None:

@@ -16,7 +16,8 @@ import pytest
 import calibrant
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
-from tests.in_process import fail, run, succeed
+from tests.in_process import fail, json_of, run, succeed
+from tests.samples import draw
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits.parquet"
@@ -31,9 +32,7 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/dat
 @pytest.fixture
 def one_event(tmp_path: Path) -> Path:
     """A CSV file of one event, mildly miscalibrated."""
-    rng = np.random.default_rng(1)
-    score = rng.random(400).round(3)
-    outcome = (rng.random(400) < score**1.5).astype(int)
+    score, outcome = draw(1, 400, lambda p: p**1.5, decimals=3)
     path = tmp_path / "games.csv"
     lines = [f"{s},{o},{i % 2}" for i, (s, o) in enumerate(zip(score, outcome, strict=True))]
     path.write_text("\n".join(["win,won,home", *lines]) + "\n")
@@ -218,8 +217,7 @@ def test_groups_stand_below_the_whole(one_event: Path, tmp_path: Path) -> None:
 )
 def test_a_row_without_a_group_is_named(tmp_path: Path, content: str, message: str) -> None:
     path = write(tmp_path / "games.csv", "win,won,day\n" + content)
-    err = fail("report", path, "--score", "win", "--outcome", "won", "--by", "day")
-    assert message in err
+    assert message in fail("report", path, "--score", "win", "--outcome", "won", "--by", "day")
 
 
 def test_a_group_column_that_is_not_there(one_event: Path) -> None:
@@ -244,8 +242,7 @@ def test_the_noise_floor_needs_no_data() -> None:
     floor = found.floors["ece"]
     row = next(line for line in out.splitlines() if line.startswith("  ECE "))
     assert row.split()[1:3] == [f"{floor.mean:.4f}", f"{floor.upper:.4f}"]
-    _, out, _ = run("floor", "--n", 500, "--level", "0.9", "--json", "-")
-    summary = json.loads(out)
+    summary = json_of("floor", "--n", 500, "--level", "0.9")
     assert summary["laws"]["uniform"]["floors"]["ece"]["mean"] == floor.mean
     assert summary["laws"]["uniform"]["floors"]["ece"]["upper"] < floor.upper
     rows = found.rows_for(0.01)
@@ -476,9 +473,7 @@ def test_a_condition_on_a_measure_that_is_not_shown_is_wrong_usage(one_event: Pa
 @pytest.fixture
 def events(tmp_path: Path) -> dict[str, tuple[object, ...]]:
     """The arguments of a report on calibrated scores, and on scores that are far too high."""
-    rng = np.random.default_rng(8)
-    p = rng.random(1_500)
-    y = (rng.random(1_500) < p).astype(int)
+    p, y = draw(8, 1_500)
     high, low, higher = np.clip(p + 0.15, 0, 1), np.clip(p - 0.02, 0, 1), np.clip(p + 0.25, 0, 1)
     lines = [",".join(map(str, row)) for row in zip(p, high, low, higher, y, strict=True)]
     path = write(tmp_path / "events.csv", "\n".join(["p,high,low,higher,y", *lines]) + "\n")
@@ -531,8 +526,7 @@ def test_the_gate_is_about_the_measure_of_the_tolerance(events: dict[str, tuple[
     """Two points too low: the RMSCE of 1,500 rows may be four points, the mean gap is not."""
     tolerance = (*events["low"], "--tolerance", "0.042", "--gate", "--tolerance-of")
     assert run(*tolerance, "mean_gap")[0] == 0
-    err = fail(*tolerance, "rmsce", status=4)
-    assert "--gate: Inconclusive for a tolerance of 0.042: " in err
+    assert "--gate: Inconclusive for a tolerance of 0.042: " in fail(*tolerance, "rmsce", status=4)
 
 
 @pytest.mark.parametrize(
@@ -632,8 +626,7 @@ def test_the_gate_of_a_comparison_asks_whether_a_model_is_worse_than_the_first(
 
 def test_wrong_usage_of_the_gate_of_a_comparison(events: dict[str, tuple[object, ...]]) -> None:
     models = ("compare", events["p"][1], "--scores", "p,high", "--outcome", "y", "--gate")
-    err = fail(*models, "--tolerance", "2", status=2)
-    assert "2; pass the largest acceptable error, such as 0.02" in err
+    assert "2; pass the largest acceptable error, such as 0.02" in fail(*models, "--tolerance", "2", status=2)
     assert run("compare", events["p"][1], "--scores", "p,y2", "--outcome", "y", "--gate")[0] == 1
 
 

@@ -17,15 +17,14 @@ import pytest
 import calibrant
 from calibrant.files import reading
 from tests.in_process import fail, run
+from tests.samples import draw, sketch_of
 
 COLUMNS = ("--score", "p", "--outcome", "y")
 
 
 def week(number: int, change: int = 6, n: int = 500) -> pd.DataFrame:
     """Return the rows of one week, which are calibrated before a change."""
-    rng = np.random.default_rng(number)
-    p = rng.random(n).round(3)
-    y = (rng.random(n) < (p if number < change else p**1.7)).astype(int)
+    p, y = draw(number, n, lambda p: p if number < change else p**1.7, decimals=3)
     day = pd.Timestamp("2026-01-05") + pd.to_timedelta(7 * number + np.arange(n) % 7, unit="D")
     return pd.DataFrame({"p": p, "y": y, "day": day, "ward": np.where(np.arange(n) % 2, "a", "b")})
 
@@ -243,8 +242,7 @@ def test_sketches_groups_and_clusters_feed_it() -> None:
     watch("week0.cal", "--quiet")
     frame = week(0)
     same = calibrant.Monitor()
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(frame["p"].to_numpy(), frame["y"].to_numpy())
+    sketch = sketch_of(frame["p"].to_numpy(), frame["y"].to_numpy())
     same.update(sketch, label="week0")
     assert calibrant.Monitor.from_json("state.json").log_e == pytest.approx(same.log_e, rel=1e-9)
     found = run("monitor", "g.json", "week7.csv", *COLUMNS, "--by", "ward", "--cluster", "day", "--json", "-")[1]

@@ -64,10 +64,7 @@ ENDING = {
     **{"prometheus_path": ".prom", "output": ".csv"},
 }
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_folder")
 
 
 def run(*args: str) -> tuple[int, str, str]:

@@ -66,8 +66,7 @@ def test_one_question_has_a_plain_map(log: str) -> None:
     files = ("--sql", "tool.sql", "--png", "tool.png", "--quiet")
     assert run("recalibrate", log, "--question", "tool", "--method", "vector", *files, *FAST)[0] == 0
     assert "calibrated_search" in Path("tool.sql").read_text(encoding="utf-8")
-    err = fail("recalibrate", log, "--question", "rare")
-    assert "expected at least 5 rows of each outcome, got 4" in err
+    assert "expected at least 5 rows of each outcome, got 4" in fail("recalibrate", log, "--question", "rare")
 
 
 @pytest.mark.parametrize("option", ["--sql", "--onnx", "--png", "--svg"])

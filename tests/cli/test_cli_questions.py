@@ -86,8 +86,7 @@ def test_labels_come_from_a_file_of_their_own(log: str, form: str) -> None:
         write(table, truth)
     out, _ = succeed("report", "answers.jsonl", "--truth", truth, "--on", "key", "--json", "-", "--quiet")
     assert json.loads(out)["questions"] == json.loads(run("report", log, "--json", "-", "--quiet")[1])["questions"]
-    err = fail("report", "answers.jsonl", "--truth", truth)
-    assert f"{truth}: row 1 has no id under 'id'" in err
+    assert f"{truth}: row 1 has no id under 'id'" in fail("report", "answers.jsonl", "--truth", truth)
 
 
 def test_columns_that_are_named_are_read_as_columns(log: str) -> None:
@@ -129,16 +128,14 @@ def test_other_files_have_no_questions(tmp_path: Path, monkeypatch: pytest.Monke
         in err
     )
     Path("bad.jsonl").write_text(json.dumps({"answers": {"a": {"noul": 1.5}}, "labels": {"a": True}}), encoding="utf-8")
-    err = fail("report", "bad.jsonl")
-    assert "bad.jsonl: row 1: the answer to 'a' has the probability 1.5" in err
+    assert "bad.jsonl: row 1: the answer to 'a' has the probability 1.5" in fail("report", "bad.jsonl")
 
 
 def test_texts_stand_for_yes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = [{"answers": {"a": {"noul": i / 50}}, "labels": {"a": "yes" if i % 2 else "no"}} for i in range(50)]
     Path("log.jsonl").write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
-    err = fail("report", "log.jsonl")
-    assert "the label of 'a' is 'no', not true or false" in err
+    assert "the label of 'a' is 'no', not true or false" in fail("report", "log.jsonl")
     assert run("report", "log.jsonl", "--yes", "yes", "--quiet")[0] == 0
 
 
@@ -209,8 +206,7 @@ def test_threshold_certifies_groups_of_rows() -> None:
     ],
 )
 def test_options_of_thresholds_that_logs_do_not_take(log: str, options: list[str], message: str) -> None:
-    err = fail("threshold", log, *options, status=2)
-    assert message in err
+    assert message in fail("threshold", log, *options, status=2)
 
 
 def test_gates_of_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +240,5 @@ def test_stated_confidences_are_used_on_request(log: str) -> None:
 @pytest.mark.usefixtures("log")
 def test_a_gate_without_a_test_is_open() -> None:
     Path("few.jsonl").write_text("\n".join(map(json.dumps, rows(8))), encoding="utf-8")
-    err = fail("report", "few.jsonl", "--gate", status=4)
-    assert "--gate: No question has enough rows for a test" in err
+    assert "--gate: No question has enough rows for a test" in fail("report", "few.jsonl", "--gate", status=4)
     assert run("report", "few.jsonl")[0] == 0

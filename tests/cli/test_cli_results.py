@@ -179,8 +179,7 @@ def forecasts(path: Path, own: bool = False) -> tuple[str, dict[str, np.ndarray]
 def test_forecasters_without_a_common_question(tmp_path):
     path, probs, outcomes = forecasts(tmp_path / "forecasts.csv")
     options = (path, "--by", "forecaster", "--on", "question", "--score", "p", "--outcome", "outcome")
-    error = fail(*options)
-    assert "pass --sparse to compare models that answered different questions" in error
+    assert "pass --sparse to compare models that answered different questions" in fail(*options)
     numbers = found(tmp_path, *options, "--sparse")
     expected = calibrant.compare(probs, outcomes, sparse=True).to_dict()
     assert numbers["pairs"] == expected["pairs"]
@@ -247,8 +246,7 @@ def test_logs_without_probabilities_are_compared_by_results_and_say_so(tmp_path)
     expected = calibrant.compare_results({"m0": values[:, 0], "m1": values[:, 1]}).to_dict()
     assert found(tmp_path, *paths)["pairs"] == expected["pairs"]
     assert found(tmp_path, *paths, "--correct", "exact_match")["pairs"] == expected["pairs"]
-    error = fail(*paths, "--tolerance", "0.01")  # which needs probabilities
-    assert "holds no probabilities" in error
+    assert "holds no probabilities" in fail(*paths, "--tolerance", "0.01")
 
 
 # ---------------------------------------------------------------- outputs and errors
@@ -267,12 +265,10 @@ def test_the_gate_and_conditions(tmp_path):
     values = right(10, 200, 2)
     good = write_wide(tmp_path / "good.csv", values)
     assert run(good, "--correct", "m0,m1", "--gate")[0] == 0
-    error = fail(good, "--correct", "m1,m0", "--gate", status=3)
-    assert "--gate: m1 has a better accuracy than m0." in error
+    assert "--gate: m1 has a better accuracy than m0." in fail(good, "--correct", "m1,m0", "--gate", status=3)
     assert run(good, "--correct", "m0,m1", "--fail-if", "accuracy > 0.1")[0] == 3
     assert run(good, "--correct", "m0,m1", "--fail-if", "accuracy < 0")[0] == 0
-    error = fail(good, "--correct", "m0,m1", "--fail-if", "brier > 0")
-    assert "brier has no value" in error
+    assert "brier has no value" in fail(good, "--correct", "m0,m1", "--fail-if", "brier > 0")
 
 
 @pytest.mark.parametrize(
@@ -331,8 +327,7 @@ def test_a_result_outside_0_to_1_names_its_row(tmp_path):
 
 def test_arrays_have_no_columns(tmp_path):
     np.savez(tmp_path / "a.npz", probs=[0.5], targets=[1])
-    error = fail(str(tmp_path / "a.npz"), "--correct", "right")
-    assert "call calibrant.compare_results in Python" in error
+    assert "call calibrant.compare_results in Python" in fail(str(tmp_path / "a.npz"), "--correct", "right")
 
 
 def test_lengths_without_keys_must_agree(tmp_path):

@@ -19,7 +19,7 @@ import pytest
 from calibrant import CalibrationSketch
 from calibrant.cli import spark
 from calibrant.errors.exceptions import install_command
-from tests.in_process import fail, run, succeed
+from tests.in_process import fail, json_of, run, succeed
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -388,8 +388,7 @@ def test_rows_and_groups_are_those_of_the_embedded_engine(tmp_path: Path) -> Non
     ):
         found = []
         for engine in (("--sketch", tmp_path / "a.cal"), ("--engine", "spark")):
-            out, _ = succeed("report", path, *options, *engine, *FAST, "--json", "-")
-            summary = json.loads(out)
+            summary = json_of("report", path, *options, *engine, *FAST)
             found.append((summary["n"], [(group["name"], group["report"]["n"]) for group in summary["groups"]]))
         assert found[0] == found[1], options
 

@@ -10,11 +10,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import calibrant
 from tests.in_process import run
+from tests.samples import draw, sketch_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and alarms of POSIX")
 
@@ -57,13 +56,10 @@ TEXTS = {
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(1)
-    score = rng.random(60).round(3)
-    outcome = (rng.random(60) < score).astype(int)
+    score, outcome = draw(1, 60, decimals=3)
     rows = "".join(f"{p},{y}\n" for p, y in zip(score, outcome, strict=True))
     Path("in.csv").write_text(f"score,outcome\n{rows}")
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(score, outcome)
+    sketch = sketch_of(score, outcome)
     sketch.save("good.cal")
 
     def late(*_: object) -> None:

@@ -22,6 +22,7 @@ from calibrant.cli import main
 from calibrant.cli.parameters import Checked, Fraction, share_in
 from calibrant.cli.usage import SECTIONS, section_of
 from tests.in_process import fail, run, succeed
+from tests.samples import sketch_of
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -34,10 +35,7 @@ FAST = ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_folder")
 
 
 def refused(*args: object) -> str:
@@ -122,8 +120,7 @@ def example_files(tmp_path: Path) -> None:
         "20",
     )
     for day in ("monday", "tuesday", "last"):
-        sketch = calibrant.CalibrationSketch()
-        sketch.update(score, won)
+        sketch = sketch_of(score, won)
         (tmp_path / f"{day}.cal").write_bytes(sketch.to_bytes())
     (tmp_path / "logs").mkdir()
     shutil.copy(tmp_path / "monday.cal", tmp_path / "logs" / "monday.cal")
@@ -926,8 +923,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     pq.write_table(pa.table({"score": [0.5] * 600, "outcome": [1] * 600, "g": range(600)}), "many.parquet")
     np.savez("wide.npz", probs=np.full((2, 600), 1 / 600), target=[0, 1])
     for name, probs in (("one", np.array(SCORES)), ("three", rows[:6])):
-        sketch = calibrant.CalibrationSketch()
-        sketch.update(probs, WON)
+        sketch = sketch_of(probs, WON)
         Path(f"{name}.cal").write_bytes(sketch.to_bytes())
     Path("foreign.cal").write_text("score,outcome")
     sketch._part.totals.n += 1
@@ -943,8 +939,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     write("later.json", state.replace('"version": 3', '"version": 9'))
     write("other.json", "{}")
     write("within.json", '{"value": 0.31234, "side": "yes", "max_risk": 0.05}')
-    narrow = calibrant.CalibrationSketch()
-    narrow.update(np.linspace(0.3, 0.32, 2_000), np.arange(2_000) % 2)
+    narrow = sketch_of(np.linspace(0.3, 0.32, 2_000), np.arange(2_000) % 2)
     Path("narrow.cal").write_bytes(narrow.to_bytes())
     monkeypatch.setattr(os, "fsync", full_disk)
     for module in ("pyspark", "pyspark.sql"):  # another test may have imported both

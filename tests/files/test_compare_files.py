@@ -19,6 +19,7 @@ from calibrant.files import reading
 from calibrant.files.matching import model_names
 from calibrant.statistics.group_tests import holm
 from tests import in_process
+from tests.samples import sketch_of
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -36,10 +37,7 @@ OLD: dict[str, Any] = {"id": IDS, "score": P, "outcome": Y, "site": SITES, "w": 
 NEW = {**OLD, "score": Q}
 SHUFFLED = RNG.permutation(N)
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_folder")
 
 
 def write(name: str, columns: dict[str, Any], rows: Any = slice(None)) -> None:
@@ -125,8 +123,7 @@ def test_without_a_column_that_matches_rows_none_is_proposed() -> None:
 def test_a_file_is_one_model() -> None:
     write("old.csv", OLD)
     for options in ((), ("--on", "id")):
-        status, _, err = run("old.csv", "old.csv", *options)
-        assert (status, "'old.csv' is named as two models; name each file once" in err) == (2, True)
+        assert "'old.csv' is named as two models; name each file once" in fail("old.csv", "old.csv", *options, status=2)
 
 
 def test_rows_are_matched_by_several_keys() -> None:
@@ -237,8 +234,7 @@ def test_logits_that_may_be_probabilities_are_doubted_in_each_file() -> None:
     assert "new.csv" not in err
     doubt = "column 'score' is read as logits, but all its values lie in [0, 1]; if the values are probabilities, leave"
     assert report("old.csv", "--logits")[1] == f"calibrant: {doubt} --logits out\n"  # once, and no other warning
-    sketch = CalibrationSketch()
-    sketch.update(P, Y)
+    sketch = sketch_of(P, Y)
     sketch.save("last.cal")
     assert (
         "calibrant: old.csv: column 'score' is read as logits"
@@ -317,8 +313,7 @@ def test_groups_of_sketches_are_compared_where_all_have_them() -> None:
 def test_what_cannot_be_compared_with_a_sketch_is_refused(arguments: Any, status: int, said: str) -> None:
     write("new.csv", NEW)
     write("bad.csv", {**NEW, "score": Q + 1})
-    sketch = CalibrationSketch()
-    sketch.update(P, Y)
+    sketch = sketch_of(P, Y)
     for name in ("last.cal", "other.cal"):
         Path(name).write_bytes(sketch.to_bytes())
     Path("report.json").write_text(calibrant.evaluate(P, Y, level=None).to_json())

@@ -23,8 +23,8 @@ from calibrant.errors import FileError, InputError
 from calibrant.files import Options, engine
 from calibrant.files import sql as expressions
 from calibrant.inputs.group_rows import group_name
-from tests.in_process import fail, run, succeed
-from tests.reading_of import read_predictions
+from tests.in_process import fail, json_of, run, succeed
+from tests.reading_of import read_predictions, refuse
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 duckdb = pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -277,8 +277,7 @@ def test_the_zone_is_said_and_checked(tmp_path: Path) -> None:
     assert "- time zone: Asia/Tokyo\n" in out
     assert "time zone" not in run("report", path, "--n-resamples", 0, "--markdown", "-")[1]
     for wrong in ("Asia/Tokio", "localtime"):
-        status, _, err = run("report", path, "--timezone", wrong)
-        assert (status, f"there is no time zone '{wrong}'; " in err) == (2, True)
+        assert f"there is no time zone '{wrong}'; " in fail("report", path, "--timezone", wrong, status=2)
 
 
 @pytest.mark.slow
@@ -617,8 +616,13 @@ def test_all_expressions_that_cannot_be_used_are_said_at_once(tmp_path):
         "a column position",
     ):
         assert str(caught.value).count(said) == 1
-    with pytest.raises(FileError, match=r"has no columns 'weight' \(--weight\).*, 'a' \(--probs\).*, 'b' \(--probs\)"):
-        read_predictions([str(path)], probs="p,a,b", target="y", weight="weight")
+    refuse(
+        [str(path)],
+        r"has no columns 'weight' \(--weight\).*, 'a' \(--probs\).*, 'b' \(--probs\)",
+        probs="p,a,b",
+        target="y",
+        weight="weight",
+    )
 
 
 # ---------------------------------------------------------------- the score as an expression
@@ -655,8 +659,7 @@ KINDS = ("csv", "jsonl", "arrow", "parquet", "xlsx")
 
 
 def report_of(path: str, *options: str) -> dict[str, Any]:
-    stdout, _ = succeed("report", path, *options, "--outcome", "y", "--json", "-")
-    result: dict[str, Any] = json.loads(stdout)
+    result = json_of("report", path, *options, "--outcome", "y")
     return {name: value for name, value in result.items() if name not in ("files", "columns", "source", "sources")}
 
 

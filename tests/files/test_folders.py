@@ -74,8 +74,7 @@ def test_the_columns_of_paths_are_columns(lake):
     assert groups(lake, "--by", "year", "--where", "site IS NULL") == {"2022": 42}
     out, _ = succeed("report", lake, "--cluster", "day", "--json", "-", "--quiet")
     assert json.loads(out)["clusters"]["clusters"] == 3
-    err = fail("report", lake, "--by", "yaer")
-    assert "did you mean 'year'?" in err
+    assert "did you mean 'year'?" in fail("report", lake, "--by", "yaer")
 
 
 def test_a_monitor_makes_slices_of_the_days_in_paths(lake, tmp_path):

@@ -29,10 +29,7 @@ RIGHT = {name: (RNG.random(N) < p).astype(int) for name, p in SCORES.items()}
 IDS = np.array([f"q{k}" for k in RNG.permutation(N)])
 TOPICS = np.arange(N) // 8
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_folder")
 
 
 def long(outcomes: dict[str, Any] | None = None, ids: Any = IDS, names: tuple[str, ...] = NAMES) -> dict[str, Any]:
@@ -357,8 +354,7 @@ def test_keys_of_other_types_in_files_of_their_own() -> None:
 )
 def test_wrong_use(options: tuple[str, ...], said: str) -> None:
     write("long.csv", long())
-    err = fail(*options, status=2)
-    assert said in err
+    assert said in fail(*options, status=2)
 
 
 def test_an_unknown_measure_to_sort_by() -> None:

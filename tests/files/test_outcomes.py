@@ -24,8 +24,8 @@ from calibrant.files.hints import unusable_values
 from calibrant.frames import sketch
 from tests.cli.test_cli_usage import FAST
 from tests.files.test_files import TABULAR, write
-from tests.in_process import fail, run, succeed
-from tests.reading_of import asked, read_predictions
+from tests.in_process import fail, json_of, run, succeed
+from tests.reading_of import asked, read_predictions, refuse
 
 RNG = np.random.default_rng(31)
 N = 60
@@ -70,9 +70,8 @@ def test_a_missing_value_makes_the_outcome_missing(tmp_path, ending):
     """The row is named, and the remedy reads the others."""
     columns = {"conf": [0.5, 0.25, 0.75], "true_label": ["a", None, "b"], "pred_label": ["a", "b", "a"]}
     path = write(tmp_path / f"f.{ending}", columns)
-    with pytest.raises(FileError, match=r"row 2, column 'pred_label = true_label' is empty \(null\)") as caught:
-        read_predictions([path], score="conf", outcome=IS_RIGHT)
-    where = str(caught.value).split('--where "')[1].removesuffix('"')
+    said = refuse([path], r"row 2, column 'pred_label = true_label' is empty \(null\)", score="conf", outcome=IS_RIGHT)
+    where = said.split('--where "')[1].removesuffix('"')
     assert read_predictions([path], score="conf", outcome=IS_RIGHT, where=where).targets.tolist() == [1, 0]
 
 
@@ -103,8 +102,7 @@ def test_conditions_in_models_sketches_and_arrays(tmp_path):
     assert isinstance(read, files.FileSketch)
     np.testing.assert_allclose(calibrant.brier_score(read.sketch), calibrant.brier_score(SCORES, RIGHT), rtol=1e-12)
     np.savez(tmp_path / "f.npz", conf=SCORES, k=NUMBERS)
-    with pytest.raises(FileError, match="has no array 'k = 1'"):
-        read_predictions([str(tmp_path / "f.npz")], probs="conf", outcome="k = 1")
+    refuse([str(tmp_path / "f.npz")], "has no array 'k = 1'", probs="conf", outcome="k = 1")
 
 
 FRAMES = {
@@ -218,8 +216,7 @@ def test_one_command_judges_a_column_of_other_outcomes(tmp_path, name, ending):
         line = shlex.join(["report", path, "--score", "s", "--outcome", "y"]) + " --where " + err.split("--where ")[1]
     else:
         line = err.rpartition(": calibrant ")[2]
-    out, _ = succeed(*shlex.split(line), *FAST, "--json", "-")
-    report = json.loads(out)
+    report = json_of(*shlex.split(line), *FAST)
     kept = [value for value in values if value not in left_out]
     assert report["n"] == len(kept)
     np.testing.assert_allclose(report["outcome_rate"], np.mean([value in event for value in kept]))
@@ -284,8 +281,13 @@ def test_decimal_commas_are_asked_for_and_read(tmp_path, ending):
         some = read_predictions([path], score="p", outcome="y", where="p > 0.3 AND w < 3", decimal_comma=True)
         np.testing.assert_array_equal(some.probs, [0.5])
     mixed = commas(tmp_path / f"g.{ending}", {"p": ["0,25", "0.5"], "y": [0, 1]})
-    with pytest.raises(FileError, match=r"row 2, column 'p': '0\.5' is not a number with a decimal comma; leave --dec"):
-        read_predictions([mixed], score="p", outcome="y", decimal_comma=True)
+    refuse(
+        [mixed],
+        r"row 2, column 'p': '0\.5' is not a number with a decimal comma; leave --dec",
+        score="p",
+        outcome="y",
+        decimal_comma=True,
+    )
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
@@ -316,8 +318,7 @@ def test_per_cents_with_decimal_commas(tmp_path):
 )
 def test_the_option_that_fails_is_named(tmp_path, ending, options, option):
     path = write(tmp_path / f"f.{ending}", COLUMNS)
-    with pytest.raises(FileError, match=rf": {option} .*true_label"):
-        read_predictions([path], **{"score": "conf", "outcome": IS_RIGHT, **options})
+    refuse([path], rf": {option} .*true_label", **{"score": "conf", "outcome": IS_RIGHT, **options})
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -360,7 +361,7 @@ def test_one_attempt_says_all_that_is_wrong_with_a_file(tmp_path):
 
 #: A value that cannot be used, of each kind: the column, the kind, and the other rows' values.
 KINDS = {
-    ("p", ""): "empty",
+    ("p"): "empty",
     ("p", "nan"): "NaN",
     ("p", "inf"): "infinite",
     ("p", "x"): "text",
@@ -369,7 +370,7 @@ KINDS = {
     ("w", "-2"): "negative",
     ("w", "inf"): "infinite",
     ("w", "many"): "text",
-    ("w", ""): "empty",
+    ("w"): "empty",
     ("y", "2"): "neither 0 nor 1",
     ("y", "x"): "text",
 }
@@ -443,7 +444,7 @@ def test_rows_with_an_ignored_label_are_not_counted(tmp_path, ending):
         frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     in_p, in_y = ("column 'probs'", "column 'targets'") if ending == "npy" else ("column 'p'", "column 'y'")
     in_w = "" if ending == "npy" else "; column 'w': negative in {} row{}"
-    for ignored, counts in (((), (3, "s", 3, "s", 3, "s")), (("--ignore-index", "9"), (2, "s", 1, "", 1, ""))):
+    for ignored, counts in (((), (3, "s", 3, "s", 3, "s")), (("--ignore-index", "9"), (2, "s", 1, "", 1))):
         message = run("report", str(path), *columns, *ignored, *FAST)[2]
         said = f"{in_p}: outside [0, 1] in {{}} row{{}}; {in_y}: neither 0 nor 1 in {{}} row{{}}{in_w}; first: "
         assert said.format(*counts) in message

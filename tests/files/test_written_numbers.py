@@ -320,8 +320,7 @@ def test_counts_that_cannot_be(tmp_path, row, words):
     path = save(
         tmp_path / "f.csv", ",", *((name, [LEVELS[name][0], value]) for name, value in zip(LEVELS, row, strict=True))
     )
-    err = fail("report", path, "--score", "stated", "--events", "correct", "--trials", "n")
-    assert words in err
+    assert words in fail("report", path, "--score", "stated", "--events", "correct", "--trials", "n")
 
 
 def test_options_that_do_not_go_with_counts(tmp_path):

@@ -21,6 +21,7 @@ from calibrant import CalibrationSketch, ReliabilityTable, evaluate, multicalibr
 from calibrant.errors import InputError
 from calibrant.inference import kuiper_test
 from calibrant.measures.cumulative.cumulative import brownian_range_sf
+from tests.samples import sketch_of
 
 CLOSE = 1e-10
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-12, nan_ok=True)
@@ -212,8 +213,7 @@ def test_arguments_that_cannot_be_used_are_refused():
         multicalibration_error(np.column_stack([1 - p, p]), y, groups=group, notion="classwise")
     with bad(match="n_resamples: expected an integer from 1"):
         multicalibration_error(p, y, groups=group, n_resamples=0)
-    sketch = CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     with bad(match="probs: expected a sketch with groups, got one without groups"):
         multicalibration_error(sketch)
     with bad(match="groups: expected no value with a CalibrationSketch"):
@@ -240,8 +240,7 @@ def test_a_sketch_brackets_the_value(law):
         for half in (slice(None, None, 2), slice(1, None, 2)):
             rows = np.flatnonzero(group == name)[half]
             sketches[name].update(p[rows], y[rows])
-    together = CalibrationSketch()
-    together.update(p, y, groups=group)
+    together = sketch_of(p, y, groups=group)
     for found in (multicalibration_error(sketches), multicalibration_error(together)):
         assert found.value - CLOSE <= exact.value <= found.value + found.error_bound + CLOSE
         assert found.error_bound < (20 if law == "one cell" else 0.5)

@@ -29,6 +29,7 @@ from calibrant.measures import calibration_curves as curves
 from calibrant.report import evaluation
 from calibrant.runtime import progress
 from calibrant.table import grid
+from tests.samples import sketch_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SUMS = 1e-14
@@ -67,8 +68,7 @@ def test_a_stream_of_small_batches_is_large_in_the_end(monkeypatch):
 
     monkeypatch.setattr(dispatch, "kernels_for", watched)
     p, y, _ = events(1_000)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     assert {name.rpartition(".")[2] for name in seen} == {"reference"}
     monkeypatch.setattr(compiling, "SMALL", 2_500)
     for _ in range(2):
@@ -143,8 +143,7 @@ p, z = rng.random(500), rng.normal(size=(200, 4))
 calibrant.evaluate(p, rng.random(500) < p, weights=rng.random(500))
 calibrant.evaluate(z, rng.integers(0, 4, 200), logits=True, classwise=True)
 calibrant.evaluate(p, rng.random(500) < p, clusters=rng.integers(0, 50, 500))
-sketch = calibrant.CalibrationSketch()
-sketch.update(p, rng.random(500) < p)
+sketch = sketch_of(p, rng.random(500) < p)
 calibrant.evaluate(sketch)
 calibrant.compare({"a": p, "b": p**2}, rng.random(500) < p)
 print(sorted({"numba", "llvmlite", "pandas", "scipy.optimize"} & set(sys.modules)))

@@ -69,6 +69,7 @@ from calibrant.table.cluster_labels import as_clusters
 from calibrant.table.cluster_sums import CLASS_CELLS, BucketSums
 from tests.builders import cluster_model, mean_interval, mean_score_ends, score_ends
 from tests.builders import uniform_sums as uniform
+from tests.samples import dependent
 
 EXACT = 1e-11
 CLOSE = 1e-7
@@ -107,15 +108,6 @@ def clustered(p, y, labels, weights=None, grid=None):
     buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), weights, row_scores=scores)
     table = ReliabilityTable.from_scores(p, y, weights=weights, grid=grid)
     return Clustered.of(Cells.from_table(table), buckets)
-
-
-def dependent(seed=0, n_clusters=40, slope=1.0, mean_size=10):
-    """Rows in clusters of unequal sizes, whose outcomes depend on each other."""
-    rng = np.random.default_rng(seed)
-    labels = np.repeat(np.arange(n_clusters), rng.geometric(1 / mean_size, n_clusters))
-    p = rng.beta(1.2, 1.6, len(labels))
-    y = rng.random(len(labels)) < expit(logit(p) / slope + rng.normal(size=n_clusters)[labels])
-    return p, y.astype(int), labels
 
 
 def rate_of(rows):

@@ -18,19 +18,14 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant import CalibrationSketch, ReliabilityTable, evaluate, plot
+from calibrant import ReliabilityTable, evaluate, plot
 from calibrant.errors import InputError
 from calibrant.measures.calibration_curves import IsotonicBand
+from tests.samples import draw, sketch_of
 
 CLOSE = 1e-9
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-12)
 bad = functools.partial(pytest.raises, InputError)
-
-
-def draw(seed, n, truth=lambda p: p):
-    rng = np.random.default_rng(seed)
-    p = rng.random(n)
-    return p, (rng.random(n) < truth(p)).astype(int)
 
 
 def naive(n, k, level=0.95):
@@ -227,8 +222,7 @@ def test_a_falling_rate_makes_the_ends_cross_and_the_curve_widens_its_band():
 
 def test_a_sketch_has_the_band_of_its_cells():
     p, y = draw(5, 20_000)
-    sketch = CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     found = evaluate(sketch, bands="simultaneous", n_resamples=0).curves["isotonic"]
     exact = IsotonicBand.of(ReliabilityTable.from_scores(p, y), 0.95)
     lows, highs = exact.at(found.scores)
@@ -323,5 +317,4 @@ def test_the_command_has_the_option(tmp_path):
     written = json.loads((tmp_path / "a.json").read_text("utf-8"))["curves"]["isotonic"]
     assert written["confidence_highs"] == list(report().curves["isotonic"].confidence_highs)
     for option, column in (("--weight", "heavy"), ("--cluster", "patient")):
-        err = fail(*told, option, column)
-        assert "--bands: expected 'pointwise' for" in err
+        assert "--bands: expected 'pointwise' for" in fail(*told, option, column)

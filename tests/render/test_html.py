@@ -33,6 +33,7 @@ from calibrant.render.shown import NO_SOURCE
 from calibrant.report import class_document
 from calibrant.report.measure_document import noise_figure, shown_estimates
 from tests.in_process import fail, run, succeed
+from tests.samples import draw, draw_classes
 
 EVIL = "<script>alert('x')</script>&\"',\n;\x00\ud800 Ω"
 
@@ -116,9 +117,7 @@ def page_of(result: Any, source: Source = NO_SOURCE, **words: str) -> str:
 
 
 def classes(n: int = 900, c: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    probs = rng.dirichlet(np.full(c, 0.4), n)
-    targets = (rng.random((n, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=c - 1)
+    probs, targets = draw_classes(seed, n, np.full(c, 0.4))
     sharp = probs**1.6
     return sharp / sharp.sum(axis=1, keepdims=True), targets
 
@@ -735,9 +734,7 @@ def test_a_class_that_never_happened_says_so_beside_its_predictions() -> None:
 
 def test_classes_and_groups_that_stand_out_are_marked_in_shape_and_words() -> None:
     """One class of five is claimed too often, and one group of three has sharpened rows: the lists mark what is off."""
-    rng = np.random.default_rng(6)
-    probs = rng.dirichlet(np.full(5, 0.4), 3_000)
-    targets = (rng.random((3_000, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=4)
+    probs, targets = draw_classes(6, 3_000, np.full(5, 0.4))
     groups = np.arange(3_000) % 3
     probs[:, 2] *= 1.4
     probs[groups == 0] **= 1.3
@@ -772,9 +769,7 @@ def test_classes_and_groups_that_stand_out_are_marked_in_shape_and_words() -> No
 
 
 def test_the_tolerance_and_the_verdict_are_among_the_settings_of_the_page() -> None:
-    rng = np.random.default_rng(4)
-    p = rng.random(2_000)
-    y = rng.random(2_000) < p
+    p, y = draw(4, 2_000)
     page = read(page_of(calibrant.evaluate(p, y, tolerance=0.2, n_resamples=0)))
     text = "".join(page.text)
     assert "toleranceECE: up to 0.2" in text

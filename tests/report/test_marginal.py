@@ -199,8 +199,7 @@ def test_the_picture_of_the_command_is_the_forest() -> None:
     given = ("report", "patients.csv", "--score", "risk", "--outcome", "died", "--n-resamples", "0", "--svg", "a.svg")
     assert run(*given, "--by", "sex", "--by", "ward", "--marginal", "--profile", "clinical")[0] == 0
     assert "all rows (1,200)" in Path("a.svg").read_text()
-    err = fail(*given, "--marginal", status=2)
-    assert "--marginal needs the columns of --by; pass --by too" in err
+    assert "--marginal needs the columns of --by; pass --by too" in fail(*given, "--marginal", status=2)
 
 
 TEXTS = st.text(st.sampled_from("ab'\"\\ ·\n"), max_size=6) | st.just(BETWEEN)

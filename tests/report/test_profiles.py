@@ -19,14 +19,13 @@ from calibrant.render import svg
 from calibrant.render.blocks import Table
 from calibrant.render.figure import Figure
 from calibrant.report.panel_document import panel_blocks
+from tests.samples import draw
 
 FEW: Any = {"n_resamples": 50}
 
 
 def rows(seed: int = 0, n: int = 600) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    scores = rng.random(n).round(2)
-    return scores, (rng.random(n) < scores**1.3).astype(int)
+    return draw(seed, n, lambda p: p**1.3, decimals=2)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -53,9 +52,7 @@ def test_the_roc_curve_is_counted_threshold_by_threshold() -> None:
 
 
 def test_a_long_roc_curve_keeps_points_of_the_whole_one() -> None:
-    rng = np.random.default_rng(2)
-    scores = rng.random(5_000)
-    outcomes = rng.random(5_000) < scores
+    scores, outcomes = draw(2, 5_000)
     curve = roc_curve(ReliabilityTable.from_scores(scores, outcomes))
     assert curve is not None
     assert len(curve.hits) <= MOST_POINTS
@@ -225,5 +222,4 @@ def test_the_command_takes_a_profile(tmp_path: Any) -> None:
             "--profile clinical leaves accuracy out; list the measures with --measures accuracy,...",
         ),
     ):
-        err = fail(*asked, *options.split(), status=2)
-        assert remedy in err
+        assert remedy in fail(*asked, *options.split(), status=2)

@@ -32,6 +32,7 @@ from calibrant.kernels.row_blocks import in_order
 from calibrant.runtime import cached
 from calibrant.runtime.cached import cached_property
 from calibrant.sketch.totals import SketchSums
+from tests.samples import sketch_of
 
 #: Few resamples: what is tested is that they do not depend on threads and processes.
 evaluate = functools.partial(calibrant.evaluate, n_resamples=70)
@@ -346,8 +347,7 @@ def rows():
     return calibrant.evaluate(probs, targets, n_resamples=70).to_json()
 
 def sketch():
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(probs, targets)
+    sketch = sketch_of(probs, targets)
     return calibrant.evaluate(sketch, n_resamples=70).to_json()
 
 def kernel():
@@ -451,8 +451,7 @@ def test_a_fork_waits_for_an_update_that_is_under_way(monkeypatch):
         time.sleep(0.2)
         return adds(self, other)
 
-    sketch = calibrant.CalibrationSketch()
-    sketch.update([0.2, 0.8], [0, 1])
+    sketch = sketch_of([0.2, 0.8], [0, 1])
     monkeypatch.setattr(SketchSums, "add", slowly)
     thread = threading.Thread(target=sketch.update, args=([0.2, 0.8], [0, 1]))
     thread.start()
