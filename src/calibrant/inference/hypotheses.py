@@ -318,7 +318,9 @@ def cox_test(
     >>> round(test.details["slope"], 4), round(test.details["in_the_large"], 4), round(test.p_value, 4)
     (0.7002, 0.7245, 0.6329)
     """
-    _check_eps(eps)
+    if not (eps is None or (isinstance(eps, (float, np.floating)) and _LEAST_EPS <= eps < 0.5)):
+        remedy = "pass a small share such as 1e-6, or None"
+        raise InputError("eps", f"a number from {_LEAST_EPS} to below 0.5", repr(eps), remedy)
     options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     rows = EventRows.of(probs, targets, clusters=clusters, **options)
     table = rows.table
@@ -365,13 +367,6 @@ def _largest(cumulated: Float64s) -> Float64s:
 def _cumulative_statistic(table: ReliabilityTable, error: float) -> float:
     """Return a cumulative error in standard deviations of the sum of all residuals."""
     return standardised(error * table.total, float(np.sum(units_of(table) * null_spreads(table))), table.total)
-
-
-def _check_eps(eps: object) -> None:
-    number = isinstance(eps, (float, np.floating)) and _LEAST_EPS <= eps < 0.5
-    if not (eps is None or number):
-        remedy = "pass a small share such as 1e-6, or None"
-        raise InputError("eps", f"a number from {_LEAST_EPS} to below 0.5", repr(eps), remedy)
 
 
 _LEAST: Final = 4  # buckets: with fewer, two directions are tested far too often (a fifth at 5 % with two)
