@@ -725,7 +725,7 @@ def test_models_are_compared(tmp_path):
     text, _ = succeed("compare", log("four"), str(other))
     assert "(like acc) | lm-evaluation-harness, task other; softmax" in " ".join(text.split())
     status, text, err = run("compare", log("four"), "--scores", "probs,acc_norm_probs")
-    assert (status, err) == (0)
+    assert (status, err) == (0, "")
     assert "per character (like acc_norm)" in text
     text, _ = succeed("compare", log("four"), log("four").replace("/logs/", "/logs/../logs/"), "--on", "question")
     assert " ".join(text.split()).count("lm-evaluation-harness 0.4.13") == 1

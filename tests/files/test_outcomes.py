@@ -361,7 +361,7 @@ def test_one_attempt_says_all_that_is_wrong_with_a_file(tmp_path):
 
 #: A value that cannot be used, of each kind: the column, the kind, and the other rows' values.
 KINDS = {
-    ("p"): "empty",
+    ("p", ""): "empty",
     ("p", "nan"): "NaN",
     ("p", "inf"): "infinite",
     ("p", "x"): "text",
@@ -370,7 +370,7 @@ KINDS = {
     ("w", "-2"): "negative",
     ("w", "inf"): "infinite",
     ("w", "many"): "text",
-    ("w"): "empty",
+    ("w", ""): "empty",
     ("y", "2"): "neither 0 nor 1",
     ("y", "x"): "text",
 }
@@ -444,7 +444,7 @@ def test_rows_with_an_ignored_label_are_not_counted(tmp_path, ending):
         frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     in_p, in_y = ("column 'probs'", "column 'targets'") if ending == "npy" else ("column 'p'", "column 'y'")
     in_w = "" if ending == "npy" else "; column 'w': negative in {} row{}"
-    for ignored, counts in (((), (3, "s", 3, "s", 3, "s")), (("--ignore-index", "9"), (2, "s", 1, "", 1))):
+    for ignored, counts in (((), (3, "s", 3, "s", 3, "s")), (("--ignore-index", "9"), (2, "s", 1, "", 1, ""))):
         message = run("report", str(path), *columns, *ignored, *FAST)[2]
         said = f"{in_p}: outside [0, 1] in {{}} row{{}}; {in_y}: neither 0 nor 1 in {{}} row{{}}{in_w}; first: "
         assert said.format(*counts) in message
