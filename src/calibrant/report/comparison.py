@@ -71,8 +71,19 @@ class Pair:
         return float(decides.details.get("raw_p_value", decides.p_value))
 
 
+class RankedModels(ShownAsJson):
+    """Models in the order of a measure: a `Comparison` or a `ResultComparison`."""
+
+    names: tuple[str, ...]
+    level: float
+    sorted_by: str
+    descriptions: Mapping[str, Description]
+    leaderboard: tuple[Standing, ...]
+    tests: Mapping[str, TestResult]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Comparison(ShownAsJson):
+class Comparison(RankedModels):
     """What `compare` found: each model's measures, and the differences of each pair of models with their intervals.
 
     ``print(comparison)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,

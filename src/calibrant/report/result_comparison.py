@@ -16,9 +16,9 @@ from calibrant.inputs.conversion import as_values
 from calibrant.measures.differences.pair import OnlyRight
 from calibrant.measures.means.means import wilson_interval
 from calibrant.render.blocks import Document, Source
-from calibrant.render.shown import NO_SOURCE, ShownAsJson
+from calibrant.render.shown import NO_SOURCE
 from calibrant.render.words import named
-from calibrant.report.comparison import ONLY_REPORTS, Pair
+from calibrant.report.comparison import ONLY_REPORTS, Pair, RankedModels
 from calibrant.report.leaderboard import Standing, compared_places, difference_to_best
 from calibrant.results import Description, Estimate, TestResult
 from calibrant.results.values import columns_of, frame_of, plain_estimate
@@ -48,7 +48,7 @@ MEAN_RESULT: Final = Description(label="mean result", meaning="The mean of the m
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ResultComparison(ShownAsJson):
+class ResultComparison(RankedModels):
     """What `compare_results` found: each model's mean, the differences, and the ranks that the data allow.
 
     `compare` with ``sparse=True`` returns it too: the mean is then a loss, such as the Brier score.
