@@ -31,6 +31,7 @@ from calibrant.measures.cumulative.cumulative import (
     cumulated_range,
     ks_error,
     kuiper_error,
+    largest,
 )
 from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large, log_odds
 from calibrant.results import TestResult
@@ -203,7 +204,7 @@ def ks_test(
     if rows.clusters is None:
         p_value, law = brownian_sf(statistic), "distribution of the supremum of |Brownian motion|"
     else:
-        p_value = cumulative_p_value(rows.clusters, _largest, Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1))
+        p_value = cumulative_p_value(rows.clusters, largest, Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1))
         law = f"{n_resamples:,} resamples"
     return rows.result(statistic, p_value, f"largest cumulative residual, {law}", error=error)
 
@@ -357,11 +358,6 @@ def _spiegelhalter(table: ReliabilityTable) -> float:
     # (y - p)(1 - 2 p) = (y - p)^2 - p (1 - p): tables on a grid hold the exact sums of both
     excess = float(np.sum(table.square_residuals - null_variances))
     return standardised(excess, float(np.sum(units_of(table) * null_variances * tilts**2)), table.total)
-
-
-def _largest(cumulated: Float64s) -> Float64s:
-    """Return the largest absolute value, (B,)."""
-    return np.asarray(np.abs(cumulated).max(axis=-1))
 
 
 def _cumulative_statistic(table: ReliabilityTable, error: float) -> float:
