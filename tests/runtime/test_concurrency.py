@@ -347,7 +347,8 @@ def rows():
     return calibrant.evaluate(probs, targets, n_resamples=70).to_json()
 
 def sketch():
-    sketch = sketch_of(probs, targets)
+    sketch = calibrant.CalibrationSketch()
+    sketch.update(probs, targets)
     return calibrant.evaluate(sketch, n_resamples=70).to_json()
 
 def kernel():
