@@ -119,6 +119,11 @@ def _listed(log: DecisionLog) -> str:
     return ", ".join(list(log)[:_LISTED]) + f" and {len(log) - _LISTED:,} more" * (len(log) > _LISTED)
 
 
+def _unused_sheet(options: CommandOptions) -> str | None:
+    """Return the sheet that is named though no file is a workbook: logs are not, but their labels may be."""
+    return None if is_workbook(options.truth_path or "") else options.sheet
+
+
 def _check(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that a log of decisions does not take."""
     if options.time is not None:
@@ -145,7 +150,7 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
         "--decimal-comma": options.decimal_comma,
         "--odds": options.odds,
         "--events": options.events,
-        "--sheet": None if is_workbook(options.truth_path or "") else options.sheet,  # of the labels, or of no workbook
+        "--sheet": _unused_sheet(options),
         "--sketch": options.sketch_path,
         "--exact": options.exact,
         "--keep-going": options.keep_going,

@@ -150,13 +150,9 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     (first_path, first), *_ = logs.items()
     _check_kinds(paths, logs)
     if not any("filter" in sql for sql in (options.where or "", *options.by)):
-        for path, log in logs.items():
-            if len(log.filters) > 1:
-                problem = f"has one row for each of {len(log.filters)} filters: {listed(log.filters)}"
-                raise FileError(path, problem, f"choose one filter: --where \"filter = '{log.filters[0]}'\"")
+        _check_filters(logs)
     if options.on_questions and not options.on and name_questions(paths):
-        keys = {QUESTION} if options.attempts else {QUESTION, "epoch"} & first.columns
-        options = replace(options, on=tuple(sorted(keys, reverse=True)))
+        options = replace(options, on=_keys_of(first, options))
     if options.score is None and options.probs is None and not options.models:
         with_choices = filter(lambda log: log.width, logs.values())
         options = _with_scores(first_path, next(with_choices, first), options)
@@ -168,6 +164,12 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     # Each of several scorers has its own outcome, such as scores.match.correct.
     of_scorer = f"{(options.score or '').rpartition('.')[0]}.correct"
     return replace(options, outcome=of_scorer if of_scorer in first.columns else "correct")
+
+
+def _keys_of(log: EvaluationLog, options: Options) -> tuple[str, ...]:
+    """Return the columns that identify a row of a log that names its questions, or a question with its attempts."""
+    keys = {QUESTION} if options.attempts else {QUESTION, "epoch"} & log.columns
+    return tuple(sorted(keys, reverse=True))
 
 
 def _check_percent(path: str, options: Options) -> None:
@@ -191,6 +193,14 @@ def _check_kinds(paths: Sequence[str], logs: Mapping[str, EvaluationLog]) -> Non
             what = f"a log of {harness}" if harness else "not an evaluation log"
             problem = f"is {what}, but {first_path} is a log of {first.protocol.harness}"
             raise FileError(path, problem, "pass logs of one kind at a time", fault=FileFault.OTHER_KIND)
+
+
+def _check_filters(logs: Mapping[str, EvaluationLog]) -> None:
+    """Reject several rows of each question."""
+    for path, log in logs.items():
+        if len(log.filters) > 1:
+            problem = f"has one row for each of {len(log.filters)} filters: {listed(log.filters)}"
+            raise FileError(path, problem, f"choose one filter: --where \"filter = '{log.filters[0]}'\"")
 
 
 def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:

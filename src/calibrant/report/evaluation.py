@@ -369,6 +369,12 @@ class ReportSettings:
         others = (*DECIDING, *(() if self.tolerance is None else (self.tolerance_of,)))
         return list(dict.fromkeys((*self.measures, *others)))
 
+    def of_levels(self, data: EvaluatedData) -> ReportSettings:
+        """Return the same with the measures of ordered levels next to the profile's, for such data."""
+        if self.listed or data.means.ordered is None:
+            return self
+        return replace(self, measures=of_profile(self.profile, ordered=True))
+
 
 class Reported(NamedTuple):
     """A report, the estimates that its findings are made from, whichever measures it shows, and its test."""
@@ -380,8 +386,7 @@ class Reported(NamedTuple):
 
 def report_on(data: EvaluatedData, settings: ReportSettings) -> Reported:
     """Return the report on all rows of the data, without groups."""
-    if not settings.listed and data.means.ordered is not None:
-        settings = replace(settings, measures=of_profile(settings.profile, ordered=True))
+    settings = settings.of_levels(data)
     with of_input(data.numbers):
         events = _events(data, settings)
         estimates = _estimates(data, settings.computed, events)
