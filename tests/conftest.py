@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -84,6 +85,12 @@ def _kernels_load_silently() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "announced", lambda _: nullcontext())
         yield
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder of the test's own."""
+    monkeypatch.chdir(tmp_path)
 
 
 if os.environ.get("TRITON_INTERPRET") == "1":

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from calibrant import files
+from calibrant.errors import FileError
 from calibrant.files import FilePredictions, Options
 
 
@@ -15,6 +18,13 @@ def read_predictions(
     read = files.read_predictions(patterns, asked(options), targets_file=targets_file, keep=True, progress=progress)
     assert isinstance(read, FilePredictions)
     return read
+
+
+def refuse(patterns: Any, match: str | None = None, **options: Any) -> str:
+    """Read files, which must fail with a `FileError` whose text matches, and return the text."""
+    with pytest.raises(FileError, match=match) as caught:
+        read_predictions(patterns, **options)
+    return str(caught.value)
 
 
 def asked(options: dict[str, Any]) -> Options:

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+
+from tests.in_process import run
 
 pytest.importorskip("duckdb", reason="the report extra is not installed")
-from calibrant.cli import main
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_folder")]
 
 REMEDY = "what the last message says"
 
@@ -57,9 +57,7 @@ def remedy(screen: Screen) -> str:
 
 def in_process(line: str) -> Screen:
     """Run a line in this process, in 80 columns."""
-    result = CliRunner().invoke(main, shlex.split(line)[1:], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return Screen(line, result.exit_code, result.stdout, result.stderr)
+    return Screen(line, *run(*shlex.split(line)[1:]))
 
 
 def in_a_process_of_its_own(line: str) -> Screen:
@@ -100,11 +98,6 @@ def naive_ece(scores: Any, outcomes: Any, n_bins: int = 15) -> float:
 
 def sigmoid(log_odds: Any) -> Any:
     return 1 / (1 + np.exp(-log_odds))
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_an_analyst_with_a_csv() -> None:

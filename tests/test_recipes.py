@@ -17,6 +17,7 @@ from scipy.special import ndtr, ndtri
 import calibrant
 from calibrant.compat import bensemble
 from calibrant.errors import InputError
+from tests.samples import draw
 from tests.test_docs import DOCS, ROOT, fenced
 
 PAGES = ("quantiles", "censoring", "soft-labels")
@@ -140,9 +141,7 @@ def test_annotations_that_count_each_item_once_are_soft_labels() -> None:
 
 
 def test_hard_labels_are_soft_labels_of_0_and_1() -> None:
-    rng = np.random.default_rng(2)
-    scores = rng.random(300)
-    outcomes = rng.random(300) < scores
+    scores, outcomes = draw(2, 300)
     soft = calibrant.evaluate(**soft_rows(scores, outcomes.astype(float)), n_resamples=0)
     hard = calibrant.evaluate(scores, outcomes, clusters=np.arange(300), n_resamples=0)
     for name in ("mean_gap", "brier", "ece"):

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
+from tests.in_process import fail, json_of, run, succeed
+from tests.samples import draw
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits.parquet"
@@ -29,19 +29,10 @@ FEW, NONE = ("--n-resamples", "199"), ("--n-resamples", "0")
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
 @pytest.fixture
 def one_event(tmp_path: Path) -> Path:
     """A CSV file of one event, mildly miscalibrated."""
-    rng = np.random.default_rng(1)
-    score = rng.random(400).round(3)
-    outcome = (rng.random(400) < score**1.5).astype(int)
+    score, outcome = draw(1, 400, lambda p: p**1.5, decimals=3)
     path = tmp_path / "games.csv"
     lines = [f"{s},{o},{i % 2}" for i, (s, o) in enumerate(zip(score, outcome, strict=True))]
     path.write_text("\n".join(["win,won,home", *lines]) + "\n")
@@ -79,10 +70,9 @@ def test_the_readme_begins_with_its_two_commands() -> None:
 
 def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
     every = [measure for measure in of_profile(STANDARD) if measure.name != "classwise_ece"]
-    status, out, _ = run(
+    out, _ = succeed(
         "report", one_event, "--score", "win", "--outcome", "won", "--measures", ",".join(m.name for m in every)
     )
-    assert status == 0
     table = np.genfromtxt(one_event, delimiter=",", skip_header=1)
     report = calibrant.evaluate(table[:, 0], table[:, 1])
     for measure in every:
@@ -101,8 +91,7 @@ def test_the_printed_numbers_are_the_measures(one_event: Path) -> None:
 
 def test_without_options_the_command_prints_what_print_does(one_event: Path) -> None:
     table = np.genfromtxt(one_event, delimiter=",", skip_header=1)
-    status, out, _ = run("report", one_event, "--score", "win", "--outcome", "won")
-    assert status == 0
+    out, _ = succeed("report", one_event, "--score", "win", "--outcome", "won")
     heads = f"{one_event}\n", "probs: win, targets: won\n"
     said = str(calibrant.evaluate(table[:, 0], table[:, 1])).replace("event: outcome = 1", "event: won = 1")
     assert out.replace(heads[0], "").replace(heads[1], "") == f"{said}\n"
@@ -117,18 +106,16 @@ def test_the_judged_event_is_named_by_its_column(tmp_path: Path) -> None:
         ("again", [], "again = 1"),
     ):
         outputs = ["--html", page, "--json", numbers]
-        status, out, _ = run("report", path, "--score", "score", "--outcome", column, *options, *outputs, *FEW)
-        assert status == 0
+        out, _ = succeed("report", path, "--score", "score", "--outcome", column, *options, *outputs, *FEW)
         assert f"40 predictions (event: {event})\n" in out
         assert f"(event: {event})" in page.read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
         assert json.loads(numbers.read_text(encoding="utf-8"))["source"]["event"] == event
-    status, out, _ = run("report", DIGITS, "--json", "-", *FEW)
+    _, out, _ = run("report", DIGITS, "--json", "-", *FEW)
     assert json.loads(out)["source"]["event"] is None
 
 
 def test_the_second_model_of_the_example_is_over_confident() -> None:
-    status, out, _ = run("report", DIGITS, "--probs", "overconfident_*", *FEW)
-    assert status == 0
+    out, _ = succeed("report", DIGITS, "--probs", "overconfident_*", *FEW)
     assert re.search(
         r"Over-confident: mean confidence 98\.9 %, accuracy 90\.7 % "
         r"\(difference \+8\.2 percentage points, 95 % CI \+6\.\d to \+9\.\d\)\.",
@@ -139,8 +126,7 @@ def test_the_second_model_of_the_example_is_over_confident() -> None:
 
 def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
     target = tmp_path / "report.json"
-    status, out, _ = run("report", DIGITS, "--probs", "overconfident_*", "--json", target, *FEW)
-    assert status == 0
+    out, _ = succeed("report", DIGITS, "--probs", "overconfident_*", "--json", target, *FEW)
     assert "Reliability diagram" in out
 
     def refuse(constant: str) -> None:
@@ -163,8 +149,7 @@ def test_json_holds_every_number_and_is_strict(tmp_path: Path) -> None:
 
 
 def test_json_to_standard_output_is_all_that_is_printed() -> None:
-    status, out, _ = run("report", DIGITS, "--json", "-", *NONE)
-    assert status == 0
+    out, _ = succeed("report", DIGITS, "--json", "-", *NONE)
     assert json.loads(out)["n"] == 1797
 
 
@@ -193,8 +178,7 @@ def test_logits_and_class_names(tmp_path: Path) -> None:
     targets = names[rng.integers(0, 3, 50)]
     np.savez(tmp_path / "a.npz", probs=logits, y=targets)
     options = ("--logits", "--class-names", "cat, dog, eel", "--json", "-", *FEW)
-    status, out, err = run("report", tmp_path / "a.npz", *options)
-    assert status == 0, err
+    out, _ = succeed("report", tmp_path / "a.npz", *options)
     expected = calibrant.evaluate(logits, targets, logits=True, class_names=list(names), n_resamples=199)
     assert json.loads(out)["estimates"] == json.loads(expected.to_json())["estimates"]
     assert json.loads(out)["classwise"]["names"] == ["cat", "dog", "eel"]
@@ -206,8 +190,7 @@ def test_groups_stand_below_the_whole(one_event: Path, tmp_path: Path) -> None:
     one_event.write_text("\n".join([lines[0] + ",day", *tail]) + "\n")
     target = tmp_path / "report.json"
     options = ("--score", "win", "--outcome", "won", "--by", "day", "--json", target, *FEW)
-    status, out, _ = run("report", one_event, *options)
-    assert status == 0
+    out, _ = succeed("report", one_event, *options)
     groups = json.loads(target.read_text("utf-8"))["groups"]
     assert [group["name"] for group in groups] == ["a", "b", "c", "tiny"]
     assert [group["report"]["n"] for group in groups] == [134, 133, 133, 1]
@@ -234,14 +217,11 @@ def test_groups_stand_below_the_whole(one_event: Path, tmp_path: Path) -> None:
 )
 def test_a_row_without_a_group_is_named(tmp_path: Path, content: str, message: str) -> None:
     path = write(tmp_path / "games.csv", "win,won,day\n" + content)
-    status, _, err = run("report", path, "--score", "win", "--outcome", "won", "--by", "day")
-    assert status == 1
-    assert message in err
+    assert message in fail("report", path, "--score", "win", "--outcome", "won", "--by", "day")
 
 
 def test_a_group_column_that_is_not_there(one_event: Path) -> None:
-    status, _, err = run("report", one_event, "--score", "win", "--outcome", "won", "--by", "hime")
-    assert status == 1
+    err = fail("report", one_event, "--score", "win", "--outcome", "won", "--by", "hime")
     assert "--by" in err
     assert "did you mean 'home'?" in err
 
@@ -257,14 +237,12 @@ def test_level_and_resamples_reach_the_report(one_event: Path, tmp_path: Path) -
 
 
 def test_the_noise_floor_needs_no_data() -> None:
-    status, out, _ = run("floor", "--n", 500, "--bins", 15)
-    assert status == 0
+    out, _ = succeed("floor", "--n", 500, "--bins", 15)
     found = calibrant.inference.noise_floor(500, 15)
     floor = found.floors["ece"]
     row = next(line for line in out.splitlines() if line.startswith("  ECE "))
     assert row.split()[1:3] == [f"{floor.mean:.4f}", f"{floor.upper:.4f}"]
-    _, out, _ = run("floor", "--n", 500, "--level", "0.9", "--json", "-")
-    summary = json.loads(out)
+    summary = json_of("floor", "--n", 500, "--level", "0.9")
     assert summary["laws"]["uniform"]["floors"]["ece"]["mean"] == floor.mean
     assert summary["laws"]["uniform"]["floors"]["ece"]["upper"] < floor.upper
     rows = found.rows_for(0.01)
@@ -370,8 +348,7 @@ def test_fail_if_shows_value_interval_and_floor_of_any_number(tmp_path: Path) ->
     target = tmp_path / "report.json"
     conditions = ["ece.low > 0.05", "test.p_value < 0.01", "n > 1", "accuracy > 0.9"]
     options = [word for one in conditions for word in ("--fail-if", one)]
-    status, _, err = run("report", DIGITS, *options, "--json", target, *FEW)
-    assert status == 3
+    err = fail("report", DIGITS, *options, "--json", target, *FEW, status=3)
     summary = json.loads(target.read_text("utf-8"))
     ece, accuracy = summary["estimates"]["ece"], summary["estimates"]["accuracy"]
     assert err.splitlines() == [
@@ -398,8 +375,7 @@ def test_a_plain_bound_that_noise_alone_reaches_is_warned_about_though_it_does_n
     bound = round((report["ece"].value + floor.upper) / 2, 4)
     assert report["ece"].value < bound < floor.upper
     for operator in (">", ">="):
-        status, _, err = run(*columns, "--fail-if", f"ece {operator} {bound}")
-        assert status == 0
+        _, err = succeed(*columns, "--fail-if", f"ece {operator} {bound}")
         assert err == (
             f"calibrant: --fail-if 'ece {operator} {bound}': the condition may be true by chance, because a perfectly "
             f"calibrated model has ece up to {floor.upper:.4f} in 95 % of samples of 200 rows; "
@@ -460,8 +436,7 @@ def test_a_plain_bound_on_groups_is_warned_about(wards: Path) -> None:
     upper = max(group["ece"]["floor"]["upper"] for group in groups)
     status, _, err = run(*columns, "--fail-if", "groups.any(ece > 0.9)")
     assert (status, err) == (0, "")
-    status, _, err = run(*columns, "--fail-if", "groups.any(ece > 0.12)")
-    assert status == 3
+    err = fail(*columns, "--fail-if", "groups.any(ece > 0.12)", status=3)
     assert err.splitlines()[1] == (
         "calibrant: --fail-if 'groups.any(ece > 0.12)': the condition may be true by chance, because a perfectly "
         f"calibrated model has ece up to {upper:.4f} in 95 % of samples in 1 of 4 groups: few; "
@@ -478,21 +453,16 @@ def test_a_condition_on_groups_needs_groups_and_numbers(wards: Path) -> None:
         "calibrant: --fail-if 'groups.any(ece.low > 0.05)': the data have no groups; name the "
         "column of the groups with --by\n"
     )
-    status, _, err = run(*columns, "--by", "ward", "--fail-if", "groups.any(classwise_ece > 0)")
-    assert status == 1
+    err = fail(*columns, "--by", "ward", "--fail-if", "groups.any(classwise_ece > 0)")
     assert "classwise_ece has no value in any group (only one event is evaluated, not classes)" in err
-    status, _, err = run(
-        *columns, "--by", "ward", "--where", "ward = 'few'", "--fail-if", "groups.any(test.p_value < 1)"
-    )
-    assert status == 1
+    err = fail(*columns, "--by", "ward", "--where", "ward = 'few'", "--fail-if", "groups.any(test.p_value < 1)")
     assert "test.p_value has no value in any group (fewer than 30 rows, too few for a test)" in err
 
 
 def test_a_condition_on_a_measure_that_is_not_shown_is_wrong_usage(one_event: Path) -> None:
     columns = ("report", one_event, "--score", "win", "--outcome", "won", "--measures", "ks")
     for condition in ("ece.low > 0.1", "groups.any(ece > 0.1)"):
-        status, _, err = run(*columns, "--fail-if", condition)
-        assert status == 2
+        err = fail(*columns, "--fail-if", condition, status=2)
         assert f"--fail-if {condition!r}: --measures leaves ece out; add the measure to that list" in err
     assert run(*columns, "--fail-if", "test.p_value > 1", "--fail-if", "n < 1", "--fail-if", "ks.low > 1")[0] == 0
 
@@ -503,9 +473,7 @@ def test_a_condition_on_a_measure_that_is_not_shown_is_wrong_usage(one_event: Pa
 @pytest.fixture
 def events(tmp_path: Path) -> dict[str, tuple[object, ...]]:
     """The arguments of a report on calibrated scores, and on scores that are far too high."""
-    rng = np.random.default_rng(8)
-    p = rng.random(1_500)
-    y = (rng.random(1_500) < p).astype(int)
+    p, y = draw(8, 1_500)
     high, low, higher = np.clip(p + 0.15, 0, 1), np.clip(p - 0.02, 0, 1), np.clip(p + 0.25, 0, 1)
     lines = [",".join(map(str, row)) for row in zip(p, high, low, higher, y, strict=True)]
     path = write(tmp_path / "events.csv", "\n".join(["p,high,low,higher,y", *lines]) + "\n")
@@ -558,9 +526,7 @@ def test_the_gate_is_about_the_measure_of_the_tolerance(events: dict[str, tuple[
     """Two points too low: the RMSCE of 1,500 rows may be four points, the mean gap is not."""
     tolerance = (*events["low"], "--tolerance", "0.042", "--gate", "--tolerance-of")
     assert run(*tolerance, "mean_gap")[0] == 0
-    status, _, err = run(*tolerance, "rmsce")
-    assert status == 4
-    assert "--gate: Inconclusive for a tolerance of 0.042: " in err
+    assert "--gate: Inconclusive for a tolerance of 0.042: " in fail(*tolerance, "rmsce", status=4)
 
 
 @pytest.mark.parametrize(
@@ -660,9 +626,7 @@ def test_the_gate_of_a_comparison_asks_whether_a_model_is_worse_than_the_first(
 
 def test_wrong_usage_of_the_gate_of_a_comparison(events: dict[str, tuple[object, ...]]) -> None:
     models = ("compare", events["p"][1], "--scores", "p,high", "--outcome", "y", "--gate")
-    status, _, err = run(*models, "--tolerance", "2")
-    assert status == 2
-    assert "2; pass the largest acceptable error, such as 0.02" in err
+    assert "2; pass the largest acceptable error, such as 0.02" in fail(*models, "--tolerance", "2", status=2)
     assert run("compare", events["p"][1], "--scores", "p,y2", "--outcome", "y", "--gate")[0] == 1
 
 
@@ -671,8 +635,7 @@ def test_an_infinite_measure_fails_its_condition() -> None:
 
 
 def test_a_condition_on_what_cannot_be_had_is_an_error(one_event: Path) -> None:
-    status, _, err = run("report", one_event, "--score", "win", "--outcome", "won", "--fail-if", "classwise_ece > 1")
-    assert status == 1
+    err = fail("report", one_event, "--score", "win", "--outcome", "won", "--fail-if", "classwise_ece > 1")
     assert "classwise_ece has no value (only one event is evaluated, not classes)" in err
 
 
@@ -861,8 +824,7 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
 
 def test_version_and_help() -> None:
     assert run("--version")[1] == f"calibrant {calibrant.__version__}\n"
-    status, out, _ = run("report", "--help")
-    assert status == 0
+    out, _ = succeed("report", "--help")
     assert "calibrant report games.csv --score win_prob" in out
     assert "Exit status: 0; 1 unusable data" in out
 
@@ -942,8 +904,7 @@ def test_real_files_with_and_without_clusters(
 @needs_data
 def test_the_baseball_file_names_its_row_and_the_remedy() -> None:
     path = DATA / "mlb_games.csv"
-    status, _, err = run("report", path, "--score", "prob1", "--outcome", "prob1_outcome")
-    assert status == 1
+    err = fail("report", path, "--score", "prob1", "--outcome", "prob1_outcome")
     assert err == (
         f"calibrant: {path}: row 13,375, column 'prob1_outcome': expected outcomes 0 or 1, got 0.5 in 1 row; "
         "for ties as a class of their own, pass the probabilities of all results with --probs; if '1' is the event "
@@ -978,12 +939,10 @@ def test_per_cents_are_read_by_an_explicit_option(tmp_path: Path) -> None:
 def test_per_cents_without_the_option_are_refused_and_it_is_proposed(tmp_path: Path, command: str) -> None:
     models = ["--outcome", "won", *(["--scores", "old,new"] if command == "compare" else ["--score", "old"])]
     texts = write(tmp_path / "texts.csv", "old,new,won\n0.4,0.5,1\n85%,0.7,0\n")
-    status, _, err = run(command, texts, *models)
-    assert status == 1
+    err = fail(command, texts, *models)
     assert "row 2, column 'old': '85%' is not a number; if the scores are percentages, type: calibrant" in err
     numbers = write(tmp_path / "numbers.csv", "old,new,won\n40,50,1\n85,70,0\n")
-    status, _, err = run(command, numbers, *models)
-    assert status == 1
+    err = fail(command, numbers, *models)
     assert "row 1, column 'old': expected values in [0, 1], got 40; if the scores are percentages, type: " in err
     assert err.endswith(" --percent\n")
     assert run(command, numbers, *models, "--percent")[0] == 0
@@ -1006,6 +965,5 @@ def test_models_in_per_cent_are_compared_like_their_fractions(tmp_path: Path) ->
 @pytest.mark.parametrize("command", ["report", "compare"])
 def test_logits_in_per_cent_are_wrong_usage(one_event: Path, command: str) -> None:
     models = ["--scores", "win,home"] if command == "compare" else []
-    status, _, err = run(command, one_event, *models, "--logits", "--percent")
-    assert status == 2
+    err = fail(command, one_event, *models, "--logits", "--percent", status=2)
     assert "--logits and --percent exclude each other; pass only one of them" in err

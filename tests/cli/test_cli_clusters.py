@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,9 @@ import calibrant
 from calibrant.files import FilePredictions, FileSketch, Options, read_predictions
 from calibrant.files.cluster_hints import Errors, cluster_hint, is_repeated, named_as_ids
 from calibrant.table.cluster_labels import as_clusters
-from tests.cli.test_cli import FEW, run
+from tests.cli.test_cli import FEW
+from tests.in_process import fail, json_of, run, succeed
+from tests.samples import draw, sketch_of
 
 KINDS = ("csv", "parquet", "arrow", "jsonl", "npz")
 COLUMNS = ("--score", "risk", "--outcome", "back")
@@ -28,9 +29,7 @@ COLUMNS = ("--score", "risk", "--outcome", "back")
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
     """Visits of 60 patients in 7 hospitals: a patient's outcomes are copies of one."""
-    rng = np.random.default_rng(3)
-    risk = rng.random(60).round(4)
-    back = (rng.random(60) < risk).astype(int)
+    risk, back = draw(3, 60, decimals=4)
     rows = np.repeat(np.arange(60), 5)
     return pd.DataFrame(
         {
@@ -74,13 +73,6 @@ def columns_of(kind: str) -> tuple[str, ...]:
     return ("--probs", "risk", "--target", "back") if kind == "npz" else COLUMNS
 
 
-def summary(*args: Any) -> dict[str, Any]:
-    status, out, err = run(*args, "--json", "-")
-    assert status == 0, err
-    found: dict[str, Any] = json.loads(out)
-    return found
-
-
 # ---------------------------------------------------------------- the same clusters, wherever they are
 
 
@@ -90,7 +82,7 @@ def summary(*args: Any) -> dict[str, Any]:
 def test_every_kind_of_file_is_judged_as_its_arrays(
     files: dict[str, Path], report_by: Callable[[str], dict[str, Any]], kind: str, column: str
 ) -> None:
-    found = summary("report", files[kind], *columns_of(kind), "--cluster", column, *FEW)
+    found = json_of("report", files[kind], *columns_of(kind), "--cluster", column, *FEW)
     expected = report_by(column)
     assert found["clusters"] == expected["clusters"]
     assert found["test"] == expected["test"]
@@ -103,10 +95,10 @@ def test_several_columns_and_sql_name_a_cluster_together(
     files: dict[str, Path], frame: pd.DataFrame, kind: str
 ) -> None:
     options = ("--cluster", "hospital", "--cluster", "(patient_id + 20) // 10")
-    found = summary("report", files[kind], *COLUMNS, *options, "--n-resamples", 0)
+    found = json_of("report", files[kind], *COLUMNS, *options, "--n-resamples", 0)
     pairs = len(set(zip(frame["hospital"], (frame["patient_id"] + 20) // 10, strict=True)))
     assert found["clusters"]["clusters"] == pairs
-    filtered = summary("report", files[kind], *COLUMNS, *options, "--where", "back = 1", "--n-resamples", 0)
+    filtered = json_of("report", files[kind], *COLUMNS, *options, "--where", "back = 1", "--n-resamples", 0)
     kept = frame[frame["back"] == 1]
     assert filtered["clusters"]["clusters"] == len(
         set(zip(kept["hospital"], (kept["patient_id"] + 20) // 10, strict=True))
@@ -118,7 +110,7 @@ def test_two_columns_are_one_label(files: dict[str, Path], frame: pd.DataFrame, 
     options = ("--cluster", "patient_id", "--cluster", "day")
     if kind == "jsonl":  # its dates are text
         options = ("--cluster", "patient_id", "--cluster", "CAST(CAST(day AS TIMESTAMP) AS DATE)")
-    found = summary("report", files[kind], *columns_of(kind), *options, *FEW)
+    found = json_of("report", files[kind], *columns_of(kind), *options, *FEW)
     days = frame["day"].dt.strftime("%Y-%m-%d")
     labels = [f"{patient}\x1f{day}" for patient, day in zip(frame["patient_id"], days, strict=True)]
     expected = calibrant.evaluate(frame["risk"].to_numpy(), frame["back"].to_numpy(), clusters=labels, n_resamples=199)
@@ -132,7 +124,7 @@ def test_values_with_the_separator_in_them_stay_apart(tmp_path: Path) -> None:
     frame = pd.DataFrame(values, columns=["first", "second"]).assign(risk=0.5, back=[0, 1] * 40)
     frame.to_parquet(tmp_path / "a.parquet")
     options = ("--cluster", "first", "--cluster", "second", "--n-resamples", 0)
-    assert summary("report", tmp_path / "a.parquet", *COLUMNS, *options)["clusters"]["clusters"] == 4
+    assert json_of("report", tmp_path / "a.parquet", *COLUMNS, *options)["clusters"]["clusters"] == 4
 
 
 # ---------------------------------------------------------------- rows that are kept, and sketches
@@ -153,8 +145,7 @@ def test_a_sketch_has_the_clusters_of_the_rows(files: dict[str, Path], kind: str
     np.testing.assert_array_equal(
         np.sort(np.unique(as_clusters(rows.clusters, len(rows.targets)).hashes)), sums.sketch.buckets.hashes
     )
-    again = calibrant.CalibrationSketch()
-    again.update(rows.probs, rows.targets, clusters=rows.clusters)
+    again = sketch_of(rows.probs, rows.targets, clusters=rows.clusters)
     np.testing.assert_array_equal(again.buckets.cell_sums, sums.sketch.buckets.cell_sums)
 
 
@@ -165,14 +156,14 @@ def test_files_and_groups_and_sketches_of_them(files: dict[str, Path], tmp_path:
         pa.parquet.write_table(part, tmp_path / f"{place}.parquet")
     parts = [tmp_path / f"{place}.parquet" for place in range(2)]
     options = ("--cluster", "patient_id", "--by", "hospital", "--n-resamples", 0)
-    whole = summary("report", files["parquet"], *COLUMNS, *options)
-    together = summary("report", *parts, *COLUMNS, *options)
+    whole = json_of("report", files["parquet"], *COLUMNS, *options)
+    together = json_of("report", *parts, *COLUMNS, *options)
     assert together["estimates"] == whole["estimates"]
     assert together["groups"] == whole["groups"]
     for place, part in enumerate(parts):
         assert run("report", part, *COLUMNS, *options, "--sketch", tmp_path / f"{place}.cal")[0] == 0
     assert run("merge", tmp_path / "0.cal", tmp_path / "1.cal", "-o", tmp_path / "all.cal")[0] == 0
-    merged = summary("report", tmp_path / "all.cal", "--n-resamples", 0)
+    merged = json_of("report", tmp_path / "all.cal", "--n-resamples", 0)
     assert merged["clusters"] == pytest.approx(whole["clusters"])
     for name in ("ece", "brier", "mean_gap"):
         for end in ("value", "low", "high"):
@@ -186,7 +177,7 @@ def test_files_and_groups_and_sketches_of_them(files: dict[str, Path], tmp_path:
 
 
 def test_models_are_compared_by_cluster(files: dict[str, Path], frame: pd.DataFrame) -> None:
-    found = summary("compare", files["csv"], "--scores", "risk,other", "--outcome", "back", "--cluster", "patient_id")
+    found = json_of("compare", files["csv"], "--scores", "risk,other", "--outcome", "back", "--cluster", "patient_id")
     expected = calibrant.compare(
         {name: frame[name].to_numpy() for name in ("risk", "other")},
         frame["back"].to_numpy(),
@@ -198,14 +189,11 @@ def test_models_are_compared_by_cluster(files: dict[str, Path], frame: pd.DataFr
 
 def test_copies_change_the_verdict_only_without_clusters(tmp_path: Path) -> None:
     """Many forecasts of one game: two hundred calibrated games, forecast ten times each."""
-    rng = np.random.default_rng(0)
-    q = rng.random(200)
-    y = (rng.random(200) < q).astype(int)
+    q, y = draw(0, 200)
     frame = pd.DataFrame({"game": np.repeat(np.arange(200), 10), "win_prob": np.repeat(q, 10), "won": np.repeat(y, 10)})
     frame.to_csv(tmp_path / "forecasts.csv", index=False)
     given = ("report", tmp_path / "forecasts.csv", "--score", "win_prob", "--outcome", "won", *FEW)
-    status, out, err = run(*given)
-    assert status == 0
+    out, err = succeed(*given)
     assert "Evidence of miscalibration (p ≤ 0.005)." in out
     assert "assume independent rows." in out
     assert err == (
@@ -227,8 +215,7 @@ def test_copies_change_the_verdict_only_without_clusters(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_misspelt_column_is_named(files: dict[str, Path], kind: str) -> None:
-    status, _, err = run("report", files[kind], *columns_of(kind), "--cluster", "patient")
-    assert status == 1
+    err = fail("report", files[kind], *columns_of(kind), "--cluster", "patient")
     noun = "array" if kind == "npz" else "column"
     assert f"has no {noun} 'patient' (--cluster); did you mean 'patient_id'?" in err
 
@@ -270,22 +257,18 @@ def test_a_missing_label_is_named_with_its_row(tmp_path: Path) -> None:
     frame = pd.DataFrame({"risk": [0.5] * 4, "back": [0, 1, 0, 1], "id": [1.0, 2.0, np.nan, 2.0]})
     pa.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "a.parquet")
     for keep in ((), ("--sketch", tmp_path / "a.cal")):
-        status, _, err = run("report", tmp_path / "a.parquet", *COLUMNS, "--cluster", "id", *keep)
-        assert status == 1
-        assert "row 3, column 'id'" in err
+        assert "row 3, column 'id'" in fail("report", tmp_path / "a.parquet", *COLUMNS, "--cluster", "id", *keep)
     assert not (tmp_path / "a.cal").exists()
 
 
 def test_labels_of_two_kinds_of_files_do_not_mix(tmp_path: Path) -> None:
     for name, labels in (("a", [1, 2, 3]), ("b", ["1", "2", "3"])):
         pd.DataFrame({"risk": [0.5] * 3, "back": [0, 1, 0], "id": labels}).to_parquet(tmp_path / f"{name}.parquet")
-    status, _, err = run("report", tmp_path / "a.parquet", tmp_path / "b.parquet", *COLUMNS, "--cluster", "id")
-    assert status == 1
+    err = fail("report", tmp_path / "a.parquet", tmp_path / "b.parquet", *COLUMNS, "--cluster", "id")
     assert "column 'id' contains text" in err
     for name in "ab":
         run("report", tmp_path / f"{name}.parquet", *COLUMNS, "--cluster", "id", "--sketch", tmp_path / f"{name}.cal")
-    status, _, err = run("merge", tmp_path / "a.cal", tmp_path / "b.cal", "-o", tmp_path / "c.cal")
-    assert status == 1
+    err = fail("merge", tmp_path / "a.cal", tmp_path / "b.cal", "-o", tmp_path / "c.cal")
     assert "labels that are whole numbers, got text" in err
 
 
@@ -304,16 +287,13 @@ def test_wrong_usage() -> None:
     status, out, err = run("report", "a.csv", "--cluster", "id", "--cluster", "id")
     assert (status, out) == (2, "")
     assert "--cluster: id, id; name each column once" in err
-    status, _, err = run("report", "a.csv", "--clusters", "id")
-    assert status == 2
-    assert "did you mean '--cluster'?" in err
+    assert "did you mean '--cluster'?" in fail("report", "a.csv", "--clusters", "id", status=2)
 
 
 def test_single_arrays_have_no_clusters(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", [0.5, 0.2])
     np.save(tmp_path / "y.npy", [0, 1])
-    status, _, err = run("report", tmp_path / "p.npy", "--targets", tmp_path / "y.npy", "--cluster", "id")
-    assert status == 1
+    err = fail("report", tmp_path / "p.npy", "--targets", tmp_path / "y.npy", "--cluster", "id")
     assert "a .npy file has no column names, but --cluster names 'id'; save a .npz file with named arrays" in err
 
 
@@ -376,8 +356,7 @@ def test_the_command_names_columns_that_together_name_a_thing_and_its_remedy_run
     lines = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
     path.write_text("\n".join([",".join(columns), *lines]))
     asked = ("report", path, "--score", "p", "--outcome", "y", "--n-resamples", 0)
-    status, _, err = run(*asked)
-    assert status == 0
+    _, err = succeed(*asked)
     assert "'season', 'team1', 'team2' together identify units with several rows each" in err
     remedy = err.split("pass ")[1].split("\n")[0].split()
     assert remedy == ["--cluster", "season", "--cluster", "team1", "--cluster", "team2"]
@@ -388,8 +367,7 @@ def test_the_command_names_columns_that_together_name_a_thing_and_its_remedy_run
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_command_names_what_looks_like_an_id(files: dict[str, Path], kind: str) -> None:
-    status, _, err = run("report", files[kind], *columns_of(kind), "--n-resamples", 0)
-    assert status == 0
+    _, err = succeed("report", files[kind], *columns_of(kind), "--n-resamples", 0)
     assert "'patient_id' identifies units with several rows each" in err
     assert "pass --cluster patient_id" in err
     assert run("report", files[kind], *columns_of(kind), "--cluster", "hospital", "--n-resamples", 0)[2] == ""
@@ -417,8 +395,7 @@ def test_independent_sketches_add_squares_of_errors(tmp_path: Path) -> None:
     assert "Sketches do not contain individual rows, so the confidence intervals are conservative." in words
     rows = tmp_path / "rows.csv"
     rows.write_text("p,y\n0.2,0\n0.8,1\n")
-    status, _, err = run("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y")
-    assert status == 2
+    err = fail("compare", rows, rows, "--independent", "--score", "p", "--outcome", "y", status=2)
     assert "--independent is only for .cal files" in err
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
 
 from calibrant import CalibrationSketch
 from calibrant.cli import main
 from calibrant.cli.commands import SHELLS
 from calibrant.inputs.notions import NOTIONS
 from calibrant.measures.listed import BY_NAME
+from tests.in_process import succeed
 
 BASH = shutil.which("bash")
 COLUMNS = ["day", "prob1", "prob2", "my p", "won"]
@@ -133,10 +133,9 @@ def test_columns_are_read_from_the_head_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_of_each_shell_asks_this_command(shell: str) -> None:
-    result = CliRunner().invoke(main, ["completion", shell], prog_name="calibrant")
-    assert result.exit_code == 0
-    assert f"_CALIBRANT_COMPLETE={shell}_complete" in result.stdout
-    assert result.stderr == ""
+    out, err = succeed("completion", shell)
+    assert f"_CALIBRANT_COMPLETE={shell}_complete" in out
+    assert err == ""
 
 
 # ---------------------------------------------------------------- in a real bash

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from calibrant.cli import main
+from tests.in_process import fail, json_of, run, succeed
+from tests.samples import draw
 
 ROOT = Path(__file__).parents[2]
 REPORT = ("report", "games.csv", "--score", "win", "--outcome", "won")
@@ -27,25 +25,9 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
-    rng = np.random.default_rng(1)
-    score = rng.random(200).round(3)
-    outcome = (rng.random(200) < score).astype(int)
+    score, outcome = draw(1, 200, decimals=3)
     lines = [f"{s},{s**2:.4f},{o},{i % 2}" for i, (s, o) in enumerate(zip(score, outcome, strict=True))]
     Path("games.csv").write_text("\n".join(["win,late,won,home", *lines]) + "\n")
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
-def summary(*args: object) -> dict[str, Any]:
-    status, out, err = run(*args, "--json", "-")
-    assert status == 0, err
-    found: dict[str, Any] = json.loads(out)
-    return found
 
 
 def write(name: str, text: str) -> Path:
@@ -64,7 +46,7 @@ def refused(*args: object) -> str:
 
 
 def test_options_of_a_file_are_as_if_typed() -> None:
-    typed = summary(
+    typed = json_of(
         *REPORT, "--n-bins", 7, "--level", 0.9, "--n-resamples", 0, "--measures", "ece,ks", "--no-classwise"
     )
     write(
@@ -72,14 +54,14 @@ def test_options_of_a_file_are_as_if_typed() -> None:
         'level = 0.9\nn-bins = 7\n[report]\nn_resamples = 0\nmeasures = ["ece", "ks"]\nclasswise = false\n'
         "[compare]\nlevel = 0.8\n",
     )
-    found = summary(*REPORT)
+    found = json_of(*REPORT)
     source = found["source"].pop("config")
     assert found == typed
     assert source["path"] == "calibrant.toml"
     assert set(source["options"]) == {"level", "n-bins", "n-resamples", "measures", "classwise"}
-    compared = summary(*COMPARE)
+    compared = json_of(*COMPARE)
     assert (compared["level"], compared["n_bins"]) == (0.8, 7)
-    assert summary("floor", "--n", 50)["n_bins"] == 15  # its options mean something else
+    assert json_of("floor", "--n", 50)["n_bins"] == 15  # its options mean something else
 
 
 def test_a_list_of_texts_is_a_repeated_or_a_comma_separated_option() -> None:
@@ -88,26 +70,24 @@ def test_a_list_of_texts_is_a_repeated_or_a_comma_separated_option() -> None:
         '[report]\nfail-if = ["ece > 0.9", "n > 100"]\ncluster = "home"\nlabels = ["0", "1"]\n'
         '[compare]\nscores = ["win", "late"]\noutcome = "won"\ncluster = ["home"]\n',
     )
-    status, _, err = run(*REPORT, "--n-resamples", 0)
-    assert status == 3
+    err = fail(*REPORT, "--n-resamples", 0, status=3)
     assert "--fail-if 'n > 100' holds" in err
     assert "--fail-if 'ece > 0.9'" not in err
-    assert summary("compare", "games.csv")["models"].keys() == {"win", "late"}
-    assert summary(*REPORT, "--fail-if", "n > 1000", "--n-resamples", 0)["clusters"]["clusters"] == 2
+    assert json_of("compare", "games.csv")["models"].keys() == {"win", "late"}
+    assert json_of(*REPORT, "--fail-if", "n > 1000", "--n-resamples", 0)["clusters"]["clusters"] == 2
 
 
 def test_the_command_line_wins() -> None:
     write("calibrant.toml", 'level = 0.9\nbins = 7\n[report]\nfail-if = "n > 100"\nclasswise = true\n')
-    found = summary(*REPORT, "--level", 0.8, "--n-bins", 5, "--fail-if", "n > 1000", "--no-classwise")
+    found = json_of(*REPORT, "--level", 0.8, "--n-bins", 5, "--fail-if", "n > 1000", "--no-classwise")
     assert (found["level"], found["n_bins"]) == (0.8, 5)
     assert "config" not in found["source"]
-    assert summary(*REPORT, "--no-config")["level"] == 0.95
+    assert json_of(*REPORT, "--no-config")["level"] == 0.95
 
 
 def test_every_output_names_the_file_and_its_options() -> None:
     write("calibrant.toml", "level = 0.9\nn-resamples = 0\n")
-    status, out, _ = run(*REPORT, "--html", "a.html", "--markdown", "a.md")
-    assert status == 0
+    out, _ = succeed(*REPORT, "--html", "a.html", "--markdown", "a.md")
     said = "options from calibrant.toml: level, n-resamples"
     assert f"probs: win, targets: won; {said}\n" in out
     assert said.removeprefix("options ") in Path("a.html").read_text(encoding="utf-8")
@@ -118,8 +98,8 @@ def test_every_output_names_the_file_and_its_options() -> None:
     out = run("monitor", "state.json", "games.csv", "--html", "m.html")[1]
     assert "\noptions from calibrant.toml: score, outcome, tolerance\n" in out
     assert "from calibrant.toml: score, outcome, tolerance" in Path("m.html").read_text(encoding="utf-8")
-    assert summary("monitor", "state.json", "--no-config")["source"] == {"event": "won = 1"}
-    shown = summary("monitor", "state.json")["source"]["config"]
+    assert json_of("monitor", "state.json", "--no-config")["source"] == {"event": "won = 1"}
+    shown = json_of("monitor", "state.json")["source"]["config"]
     assert shown == {"path": "calibrant.toml", "options": ["score", "outcome", "tolerance"]}
 
 
@@ -141,8 +121,7 @@ def test_an_error_names_the_file_that_an_option_came_from() -> None:
     write("calibrant.toml", "[report]\ntolerance = 0.02\n")
     assert "comes from" not in refused(*REPORT, "--tolerance-of", "eec")
     write("calibrant.toml", 'where = "nothing = 1"\n')
-    status, _, err = run(*REPORT)
-    assert status == 1
+    err = fail(*REPORT)
     assert err.endswith(" (options from calibrant.toml: where)\n")
 
 
@@ -158,22 +137,22 @@ def test_a_title_in_the_file_needs_no_page() -> None:
 
 def test_the_nearest_file_is_used_up_to_the_root_of_the_repository(tmp_path: Path) -> None:
     write("../../calibrant.toml", "n-bins = 2\n")
-    assert summary(*COMPARE)["n_bins"] == 15  # neither a repository nor the user's folder
+    assert json_of(*COMPARE)["n_bins"] == 15  # neither a repository nor the user's folder
     (tmp_path / "a" / ".git").mkdir()
-    assert summary(*COMPARE)["n_bins"] == 15  # above the repository
+    assert json_of(*COMPARE)["n_bins"] == 15  # above the repository
     write("../pyproject.toml", "[tool.calibrant]\nn-bins = 3\n[tool.calibrant.report]\nn-bins = 4\n")
-    found = summary(*COMPARE)
+    found = json_of(*COMPARE)
     assert (found["n_bins"], found["source"]["config"]["path"]) == (3, str(tmp_path / "a" / "pyproject.toml"))
-    assert summary(*REPORT)["n_bins"] == 4
+    assert json_of(*REPORT)["n_bins"] == 4
     write("../calibrant.toml", "n-bins = 5\n")
-    assert summary(*COMPARE)["n_bins"] == 5
+    assert json_of(*COMPARE)["n_bins"] == 5
     write("pyproject.toml", '[project]\nname = "calibrant"\n')  # without a table of options
-    assert summary(*COMPARE)["n_bins"] == 5
+    assert json_of(*COMPARE)["n_bins"] == 5
     write("pyproject.toml", "[tool]\ncalibrant.n-bins = 6\n")
-    found = summary(*COMPARE)
+    found = json_of(*COMPARE)
     assert (found["n_bins"], found["source"]["config"]["path"]) == (6, "pyproject.toml")
     write("calibrant.toml", "")
-    assert summary(*COMPARE)["n_bins"] == 15
+    assert json_of(*COMPARE)["n_bins"] == 15
     assert "options from" not in run(*COMPARE, "--html", "a.html")[1]
     assert "calibrant.toml" not in Path("a.html").read_text(encoding="utf-8")
 
@@ -184,9 +163,9 @@ def test_without_a_repository_the_search_ends_at_the_users_folder(
     monkeypatch.setenv("HOME", str(tmp_path / "a"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "a"))
     write("../../calibrant.toml", "n-bins = 2\n")
-    assert summary(*COMPARE)["n_bins"] == 15
+    assert json_of(*COMPARE)["n_bins"] == 15
     write("../calibrant.toml", "n-bins = 3\n")
-    assert summary(*COMPARE)["n_bins"] == 3
+    assert json_of(*COMPARE)["n_bins"] == 3
 
 
 def test_a_file_can_be_named() -> None:
@@ -194,8 +173,8 @@ def test_a_file_can_be_named() -> None:
     write("other.toml", "n-bins = 3\n")
     Path("project").mkdir()
     write("project/pyproject.toml", "[tool.calibrant]\nn-bins = 4\n")
-    assert summary(*COMPARE, "--config", "other.toml")["n_bins"] == 3
-    assert summary(*COMPARE, "--config", "project/pyproject.toml")["n_bins"] == 4
+    assert json_of(*COMPARE, "--config", "other.toml")["n_bins"] == 3
+    assert json_of(*COMPARE, "--config", "project/pyproject.toml")["n_bins"] == 4
     assert refused(*COMPARE, "--config", "no.toml") == ("no.toml: no such file; check the path, or pass --no-config")
     write("project/pyproject.toml", "[tool.other]\nn-bins = 4\n")
     assert refused(*COMPARE, "--config", "project/pyproject.toml") == (
@@ -332,7 +311,7 @@ def test_the_example_of_the_docs_works() -> None:
     assert (status, "--fail-if 'n < 1000' holds" in err) == (3, True)
     assert "options from calibrant.toml: score, outcome, n-bins, level, tolerance, fail-if" in " ".join(out.split())
     write("games.csv", table.replace("win_prob,other", "old,new", 1))
-    assert summary("compare", "games.csv", "--outcome", "won")["models"].keys() == {"old", "new"}
+    assert json_of("compare", "games.csv", "--outcome", "won")["models"].keys() == {"old", "new"}
 
 
 def test_the_table_of_a_project_is_a_table() -> None:

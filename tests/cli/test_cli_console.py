@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant import CalibrationSketch
-from calibrant.cli import console, main
+from calibrant.cli import console
 from calibrant.render.words import shown
+from tests import in_process
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -51,11 +51,10 @@ CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202
 
 def run(*args: object) -> tuple[int, str, str]:
     """Run the command in this process, and return status, output and messages: no control character may be in them."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    for text in (result.stdout, result.stderr):
+    status, out, err = in_process.run(*args)
+    for text in (out, err):
         assert CONTROL.search(text) is None, repr(text)
-    return result.exit_code, result.stdout, result.stderr
+    return status, out, err
 
 
 def rows(n: int = 40) -> tuple[list[float], list[int]]:

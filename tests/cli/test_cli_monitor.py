@@ -13,20 +13,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
 from calibrant.files import reading
+from tests.in_process import fail, run
+from tests.samples import draw, sketch_of
 
 COLUMNS = ("--score", "p", "--outcome", "y")
 
 
 def week(number: int, change: int = 6, n: int = 500) -> pd.DataFrame:
     """Return the rows of one week, which are calibrated before a change."""
-    rng = np.random.default_rng(number)
-    p = rng.random(n).round(3)
-    y = (rng.random(n) < (p if number < change else p**1.7)).astype(int)
+    p, y = draw(number, n, lambda p: p if number < change else p**1.7, decimals=3)
     day = pd.Timestamp("2026-01-05") + pd.to_timedelta(7 * number + np.arange(n) % 7, unit="D")
     return pd.DataFrame({"p": p, "y": y, "day": day, "ward": np.where(np.arange(n) % 2, "a", "b")})
 
@@ -37,13 +35,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(10):
         week(number).to_csv(f"week{number}.csv", index=False)
     pd.concat(map(week, range(10))).to_csv("all.csv", index=False)
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def watch(*args: object) -> tuple[int, str, str]:
@@ -226,8 +217,7 @@ def test_groups_are_declared_with_rows_or_without() -> None:
     assert status == 1
     assert "was started with groups (a, b) that differ from --groups" in " ".join(err.split())
     assert run("monitor", "other.json", "a.csv", *given)[0] == 0
-    status, _, err = run("monitor", "other.json", "b.csv", *given)
-    assert status == 1
+    err = fail("monitor", "other.json", "b.csv", *given)
     assert "expected the declared groups (a), got 'b'; begin a new monitor" in " ".join(err.split())
 
 
@@ -252,8 +242,7 @@ def test_sketches_groups_and_clusters_feed_it() -> None:
     watch("week0.cal", "--quiet")
     frame = week(0)
     same = calibrant.Monitor()
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(frame["p"].to_numpy(), frame["y"].to_numpy())
+    sketch = sketch_of(frame["p"].to_numpy(), frame["y"].to_numpy())
     same.update(sketch, label="week0")
     assert calibrant.Monitor.from_json("state.json").log_e == pytest.approx(same.log_e, rel=1e-9)
     found = run("monitor", "g.json", "week7.csv", *COLUMNS, "--by", "ward", "--cluster", "day", "--json", "-")[1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from tests.cli.test_cli import run
+from tests.in_process import fail, run, succeed
 from tests.report.test_question_reports import rows_of
 
 
@@ -44,8 +44,7 @@ def test_one_state_has_all_questions() -> None:
     assert "1 of 4 questions shows evidence of miscalibration after closed testing: urgent" in " ".join(out.split())
     assert run("monitor", "state.json") == (3, out, "")
     assert run("monitor", "state.json", "week6.jsonl")[0] == 1  # the same label
-    status, _, err = run("monitor", "state.json", "--since-onset", "window.cal", "--quiet")
-    assert status == 1
+    err = fail("monitor", "state.json", "--since-onset", "window.cal", "--quiet")
     assert "recalibrate the logs of these slices" in err
 
 
@@ -61,12 +60,10 @@ def test_labels_tolerances_and_pictures_work() -> None:
 def test_questions_may_be_declared() -> None:
     names = "urgent,tool,mood,open"
     assert run("monitor", "state.json", "week1.jsonl", "--groups", names)[0] == 0
-    status, out, _ = run("monitor", "state.json", "week3.jsonl", "--groups", names)
-    assert status == 0
+    out, _ = succeed("monitor", "state.json", "week3.jsonl", "--groups", names)
     assert "New since" not in out
     assert run("monitor", "other.json", "week1.jsonl", "--groups", "urgent,tool,open")[0] == 0
-    status, _, err = run("monitor", "other.json", "week3.jsonl")
-    assert status == 1
+    err = fail("monitor", "other.json", "week3.jsonl")
     assert "expected the declared questions (urgent, tool, open), got 'mood'" in err
     assert calibrant.Monitor.from_json("other.json").labels == ["week1"]
 
@@ -82,8 +79,7 @@ def test_one_question_is_watched_with_its_threshold() -> None:
     own.read_from = {"event": "urgent"}
     assert calibrant.Monitor.from_json("state.json").to_json() == own.to_json()
     assert len(own.to_dict()["promises"]) == 2  # yes and no
-    status, _, err = run("monitor", "state.json", "week3.jsonl")
-    assert status == 1
+    err = fail("monitor", "state.json", "week3.jsonl")
     assert "expected scores of one event, as in the first slice, got a DecisionLog; pass one question" in err
     assert run("monitor", "open.json", "week1.jsonl", "--question", "open")[0] == 0
 
@@ -137,6 +133,5 @@ def test_options_that_do_not_fit_are_refused(words: list[str], said: str) -> Non
 
 def test_a_state_of_questions_takes_no_columns() -> None:
     assert run("monitor", "state.json", "week1.jsonl")[0] == 0
-    status, _, err = run("monitor", "state.json", "rows.csv")
-    assert status == 1
+    err = fail("monitor", "state.json", "rows.csv")
     assert "expected a DecisionLog, as in the first slice, got other data; begin a new monitor" in err

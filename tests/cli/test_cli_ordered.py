@@ -10,7 +10,7 @@ import pytest
 
 import calibrant
 from calibrant.files import reading
-from tests.cli.test_cli import run
+from tests.in_process import fail, run, succeed
 from tests.measures.test_ordered import drawn
 
 LEVELS = ("low", "middle", "high")
@@ -27,8 +27,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_table_has_the_report_of_its_arrays(table: str) -> None:
-    status, out, _ = run("report", table, "--ordered", "--json", "r.json", "--n-resamples", "99")
-    assert status == 0
+    out, _ = succeed("report", table, "--ordered", "--json", "r.json", "--n-resamples", "99")
     assert "\nEvents: at least this level\n" in out
     probs, targets = drawn(300, 3)
     expected = calibrant.evaluate(probs, targets, class_names=LEVELS, ordered=True, n_resamples=99)
@@ -39,64 +38,50 @@ def test_a_table_has_the_report_of_its_arrays(table: str) -> None:
 
 
 def test_measures_and_conditions_of_levels(table: str) -> None:
-    status, out, _ = run("report", table, "--ordered", "--measures", "rps,within_one", "--n-resamples", "0")
-    assert status == 0
+    out, _ = succeed("report", table, "--ordered", "--measures", "rps,within_one", "--n-resamples", "0")
     assert "\n  RPS  " in out
     assert "\n  within one level  " in out
-    status, _, err = run("report", table, "--ordered", "--fail-if", "rps > 0.01", "--quiet", "--n-resamples", "0")
-    assert status == 3
+    err = fail("report", table, "--ordered", "--fail-if", "rps > 0.01", "--quiet", "--n-resamples", "0", status=3)
     assert "--fail-if 'rps > 0.01' holds: rps is 0." in err
-    status, _, err = run("report", table, "--fail-if", "rps > 0.01", "--quiet")
-    assert status == 2
-    assert "--profile standard leaves rps out" in err
-    status, out, _ = run("report", table, "--measures", "rps,ece", "--n-resamples", "0")
+    assert "--profile standard leaves rps out" in fail("report", table, "--fail-if", "rps > 0.01", "--quiet", status=2)
+    _, out, _ = run("report", table, "--measures", "rps,ece", "--n-resamples", "0")
     assert "RPS: not available: the classes were not declared as ordered levels" in out
 
 
 def test_the_configuration_may_declare_the_order(table: str) -> None:
     Path("calibrant.toml").write_text("[report]\nordered = true\n", encoding="utf-8")
-    status, out, _ = run("report", table, "--n-resamples", "0")
-    assert status == 0
+    out, _ = succeed("report", table, "--n-resamples", "0")
     assert "Events: at least this level" in out
 
 
 def test_many_rows_need_exact(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_ROWS", 100)
-    status, _, err = run("report", table, "--ordered")
-    assert status == 1
+    err = fail("report", table, "--ordered")
     assert "triage.csv: has so many rows that only a sketch is kept, without the probabilities of each row" in err
     assert "pass --exact to keep the rows, or leave --ordered out" in err
-    status, out, _ = run("report", table, "--ordered", "--exact", "--n-resamples", "0")
-    assert status == 0
+    out, _ = succeed("report", table, "--ordered", "--exact", "--n-resamples", "0")
     assert "Events: at least this level" in out
 
 
 def test_rows_may_become_a_sketch_too(table: str) -> None:
-    status, out, _ = run("report", table, "--ordered", "--sketch", "rows.cal", "--n-resamples", "0")
-    assert status == 0
+    out, _ = succeed("report", table, "--ordered", "--sketch", "rows.cal", "--n-resamples", "0")
     assert "Events: at least this level" in out
-    status, _, err = run("report", "rows.cal", "--ordered")
-    assert status == 2
+    err = fail("report", "rows.cal", "--ordered", status=2)
     assert "--ordered has no effect on a sketch, because a sketch contains no rows; leave it out" in err
 
 
 def test_other_data_are_refused(table: str) -> None:
-    status, _, err = run("report", table, "--ordered", "--score", "p_high", "--outcome", "target = 'high'")
-    assert status == 2
+    err = fail("report", table, "--ordered", "--score", "p_high", "--outcome", "target = 'high'", status=2)
     assert "--score does not work with --ordered, which needs rows with probabilities of levels; leave one out" in err
-    status, _, err = run("report", table, "--ordered", "--notion", "multilabel")
-    assert status == 2
+    err = fail("report", table, "--ordered", "--notion", "multilabel", status=2)
     assert "--notion multilabel is for labels that do not exclude each other; leave --ordered out" in err
     scores = np.random.default_rng(0).random(50)
     lines = [f"{p!r},{int(p > 0.5)}" for p in scores.tolist()]
     Path("event.csv").write_text("\n".join(["score,outcome", *lines]), encoding="utf-8")
-    status, _, err = run("report", "event.csv", "--ordered")
-    assert status == 1
-    assert "event.csv: --ordered: expected False for one event" in err
+    assert "event.csv: --ordered: expected False for one event" in fail("report", "event.csv", "--ordered")
     rows = [{"answers": {"q": {"noul": p}}, "labels": {"q": p > 0.5}} for p in scores.tolist()]
     Path("log.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    status, _, err = run("report", "log.jsonl", "--ordered")
-    assert status == 2
+    err = fail("report", "log.jsonl", "--ordered", status=2)
     assert "--ordered does not work with the log of a decision model" in err
 
 
@@ -114,10 +99,8 @@ def test_one_score_question_is_ordered(tmp_path: Path, monkeypatch: pytest.Monke
         for p, y in zip(probs, targets, strict=True)
     ]
     Path("log.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    status, out, _ = run("report", "log.jsonl", "--question", "mood", "--n-resamples", "0")
-    assert status == 0
+    out, _ = succeed("report", "log.jsonl", "--question", "mood", "--n-resamples", "0")
     assert "Events: at least this level" in out
     assert run("report", "log.jsonl", "--question", "mood", "--fail-if", "rps > 0.01", "--quiet")[0] == 3
-    status, _, err = run("report", "log.jsonl", "--question", "good", "--fail-if", "rps > 0.01", "--quiet")
-    assert status == 1
+    err = fail("report", "log.jsonl", "--question", "good", "--fail-if", "rps > 0.01", "--quiet")
     assert "--fail-if 'rps > 0.01': only reports on ordered levels have rps" in err

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import console, loading, main, output
+from calibrant.cli import console, loading, output
 from calibrant.files import reading
 from calibrant.render import markdown
 from calibrant.render.blocks import Source
+from tests.in_process import fail, run, succeed
 
 ROOT = Path(__file__).parents[2]
 FAST = ("--n-resamples", "0")
@@ -56,13 +56,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return addresses
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
 def rows() -> np.ndarray[Any, Any]:
     return np.genfromtxt("games.csv", delimiter=",", skip_header=1)
 
@@ -94,8 +87,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
 def test_an_output_changes_no_number(monkeypatch: pytest.MonkeyPatch, evaluated: str, most: int | None) -> None:
     if most is not None:
         monkeypatch.setattr(reading, "MOST_ROWS", most)
-    status, out, err = run(*JUDGED[evaluated], "--all")
-    assert status == 0
+    out, err = succeed(*JUDGED[evaluated], "--all")
     written = [word for option in OUTPUTS.items() for word in option]
     status, shown, said = run(*JUDGED[evaluated], "--all", *written)
     assert (status, shown) == (0, out)
@@ -120,7 +112,7 @@ def test_floor_writes_its_file_before_the_terminal(monkeypatch: pytest.MonkeyPat
         raise BrokenPipeError
 
     monkeypatch.setattr(console, "write", gone)
-    CliRunner().invoke(main, ["floor", "--n", "30", "--n-resamples", "9", "--json", "f.json"])
+    run("floor", "--n", "30", "--n-resamples", "9", "--json", "f.json")
     assert json.loads(Path("f.json").read_text())["n"] == 30
 
 
@@ -217,8 +209,7 @@ def test_all_lists_every_measure() -> None:
     assert "| MCE (bins of 30 rows) |" in run(*REPORT, "--markdown", "-", "--all")[1]
     assert "MCE (bins of 30 rows)" not in run(*REPORT)[1]
     assert "MCE (bins of 30 rows)" in run(*REPORT, "--all")[1]
-    status, _, err = run(*COMPARE, "--all")
-    assert (status, "No such option '--all'" in err) == (2, True)
+    assert "No such option '--all'" in fail(*COMPARE, "--all", status=2)
 
 
 @pytest.mark.parametrize(
@@ -265,8 +256,7 @@ def test_no_output_replaces_the_input(option: str) -> None:
     if name != "games.csv":
         os.link("games.csv", name)
     before = Path("games.csv").read_bytes()
-    status, _, err = run(*REPORT, option, name)
-    assert status == 2
+    err = fail(*REPORT, option, name, status=2)
     assert f"Invalid value for {option}: {name!r} is also read, as FILE; name another file" in err
     assert Path("games.csv").read_bytes() == before
 
@@ -298,8 +288,7 @@ def test_pictures_are_complete_and_the_same_each_time(arguments: tuple[str, ...]
     for name in ("a", "b"):
         written = [f"{name}.{kind}" for kind in ("png", "svg", "pdf")]
         options = ["--png", "--svg", "--pdf"]
-        status, _, err = run(*arguments, *chain.from_iterable(zip(options, written, strict=True)))
-        assert status == 0
+        _, err = succeed(*arguments, *chain.from_iterable(zip(options, written, strict=True)))
         assert [line.split(" (")[0] for line in err.splitlines()] == [f"calibrant: wrote {path}" for path in written]
     for kind in ("png", "svg", "pdf"):
         assert Path(f"a.{kind}").read_bytes() == Path(f"b.{kind}").read_bytes()

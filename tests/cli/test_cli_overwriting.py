@@ -15,11 +15,11 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
 from calibrant.cli.parameters import Checked, Fraction, InputFile, OutputFile
+from tests import in_process
 
 #: The parameters of text that do not name files of the user. A new one belongs here, or among those of the command.
 TEXTS = {
@@ -64,16 +64,12 @@ ENDING = {
     **{"prometheus_path": ".prom", "output": ".csv"},
 }
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_folder")
 
 
 def run(*args: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, args, prog_name="calibrant", env={"COLUMNS": "200"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, " ".join(result.stderr.split())
+    status, out, err = in_process.run(*args, columns=200)
+    return status, out, " ".join(err.split())
 
 
 def is_text(param: click.Parameter) -> bool:

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from scipy.special import expit, logit, softmax
 
 import calibrant
-from calibrant.cli import main
 from calibrant.recalibration import CalibrationMap
+from tests.in_process import fail, run, succeed
 
 
 @cache
@@ -43,24 +42,15 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez("new.npz", probs=np.full(50, 0.5), targets=np.zeros(50))
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
 def test_a_known_rate_needs_no_file_and_is_written_in_every_form() -> None:
     outputs = ("--map", "m.json", "--sql", "m.sql", "--onnx", "m.onnx", "--html", "m.html", "--json", "r.json")
-    status, text, said = run("recalibrate", "--prior", "2%", "--trained-prior", "0.5", *outputs, "--png", "m.png")
-    assert status == 0, said
+    text, _ = succeed("recalibrate", "--prior", "2%", "--trained-prior", "0.5", *outputs, "--png", "m.png")
     assert "Assumed, not proven" in text
     assert CalibrationMap.read("m.json") == calibrant.prior_shift(prior=0.02, trained_prior=0.5).map
     assert "-3.89182" in Path("m.sql").read_text()
     assert json.loads(Path("r.json").read_text())["assumed"] is True
     assert Path("m.png").read_bytes().startswith(b"\x89PNG")
-    status, _, said = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "mapped.csv")
-    assert status == 0
+    _, said = succeed("apply", "m.json", "new.csv", "--score", "risk", "--output", "mapped.csv")
     assert "m.json: the correction assumes that only the event rate changed after training" in said
     assert "not proven" not in said
     mapped = pd.read_csv("mapped.csv")
@@ -69,10 +59,7 @@ def test_a_known_rate_needs_no_file_and_is_written_in_every_form() -> None:
 
 def test_an_estimated_rate_is_that_of_python_and_is_written() -> None:
     options = ("--estimate-prior", "--trained-prior", "0.5", "--score", "risk", "--reference", "old.csv")
-    status, text, said = run(
-        "recalibrate", "new.csv", *options, "--map", "m.json", "--json", "r.json", "--sql", "m.sql"
-    )
-    assert status == 0, said
+    text, _ = succeed("recalibrate", "new.csv", *options, "--map", "m.json", "--json", "r.json", "--sql", "m.sql")
     new, old = (pd.read_csv(name)["risk"].to_numpy() for name in ("new.csv", "old.csv"))
     fix = calibrant.prior_shift(trained_prior=0.5, probs=new, reference=old)
     assert CalibrationMap.read("m.json") == fix.map
@@ -86,10 +73,7 @@ def test_weights_clusters_and_conditions_are_those_of_python() -> None:
     frame = pd.read_csv("new.csv").assign(ward=lambda x: x["id"] % 40, w=lambda x: 0.5 + x["id"] % 7)
     frame.to_csv("wards.csv", index=False)
     options = ("--estimate-prior", "--trained-prior", "0.5", "--score", "risk", "--where", "id >= 500")
-    status, text, said = run(
-        "recalibrate", "wards.csv", *options, "--weight", "w", "--cluster", "ward", "--map", "m.json"
-    )
-    assert status == 0, said
+    text, _ = succeed("recalibrate", "wards.csv", *options, "--weight", "w", "--cluster", "ward", "--map", "m.json")
     kept = frame[frame["id"] >= 500]
     fix = calibrant.prior_shift(kept["risk"], trained_prior=0.5, weights=kept["w"], clusters=kept["ward"])
     assert CalibrationMap.read("m.json") == fix.map
@@ -107,8 +91,7 @@ def test_a_reference_has_its_classes_in_any_order() -> None:
 def test_a_sketch_is_a_reference() -> None:
     run("report", "old.csv", "--score", "risk", "--outcome", "died", "--sketch", "old.cal", "--quiet")
     options = ("--estimate-prior", "--trained-prior", "0.5", "--score", "risk", "--reference", "old.cal")
-    status, text, said = run("recalibrate", "new.csv", *options)
-    assert status == 0, said
+    text, _ = succeed("recalibrate", "new.csv", *options)
     assert "do not contradict" in " ".join(text.split())
 
 
@@ -124,8 +107,7 @@ def test_a_contradicted_assumption_writes_no_map_unless_asked() -> None:
         "--map",
         "m.json",
     )
-    status, _, said = run("recalibrate", "new.csv", *options)
-    assert status == 3
+    said = fail("recalibrate", "new.csv", *options, status=3)
     assert "the map is not written, because the scores contradict its assumption; to write it, pass --anyway" in said
     assert not Path("m.json").exists()
     assert run("recalibrate", "new.csv", *options, "--anyway")[0] == 3
@@ -134,8 +116,7 @@ def test_a_contradicted_assumption_writes_no_map_unless_asked() -> None:
 
 def test_classes_follow_their_names() -> None:
     options = ("--estimate-prior", "--trained-prior", "cat=0.3,dog=30%,eel=0.4")
-    status, _, said = run("recalibrate", "pets.csv", *options, "--map", "m.json")
-    assert status == 0, said
+    succeed("recalibrate", "pets.csv", *options, "--map", "m.json")
     pets = pd.read_csv("pets.csv").to_numpy()  # in the order of the columns
     trained = {"cat": 0.3, "dog": 0.3, "eel": 0.4}
     fix = calibrant.prior_shift(trained_prior=trained, probs=pets, class_names=["eel", "cat", "dog"])
@@ -144,7 +125,7 @@ def test_classes_follow_their_names() -> None:
         run("recalibrate", "pets.csv", "--estimate-prior", "--trained-prior", "0.4,0.3,0.3", "--map", "n.json")[0] == 0
     )
     assert CalibrationMap.read("n.json").event["class_names"] == ["eel", "cat", "dog"]
-    status, _, said = run("apply", "m.json", "pets.csv", "--output", "mapped.csv")
+    _, _, said = run("apply", "m.json", "pets.csv", "--output", "mapped.csv")
     assert "only the shares of the classes changed" in said
     np.testing.assert_allclose(
         pd.read_csv("mapped.csv")[[f"calibrated_{name}" for name in ("eel", "cat", "dog")]], fix.map(pets), rtol=1e-9

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import calibrant
-from tests.cli.test_cli import run
 from tests.cli.test_cli_questions import rows
+from tests.in_process import run, succeed
 
 
 def write(name: str, made: list[dict[str, Any]], model: str) -> str:
@@ -86,8 +86,7 @@ def test_labels_of_several_models_come_from_one_file(pins: tuple[str, str]) -> N
         model = made[0].pop("model")
         bare.append(write(f"bare-{path}", [{"id": row["id"], "answers": row["answers"]} for row in made], model))
     words = ("--json", "-", "--quiet")
-    status, out, _ = run("compare", *bare, "--truth", "truth.jsonl", "--on", "key", *words)
-    assert status == 0
+    out, _ = succeed("compare", *bare, "--truth", "truth.jsonl", "--on", "key", *words)
     assert json.loads(out)["questions"] == json.loads(run("compare", *pins, *words)[1])["questions"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calibrant
-from tests.cli.test_cli import run
+from tests.in_process import fail, run, succeed
 from tests.recalibration.test_question_recalibrations import with_rare
 from tests.report.test_question_reports import rows_of
 
@@ -26,8 +26,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_one_file_has_the_proven_maps(log: str) -> None:
     files = ("--json", "r.json", "--html", "r.html", "--markdown", "r.md")
-    status, out, err = run("recalibrate", log, "--map", "maps.json", *files, *FAST)
-    assert status == 0
+    out, err = succeed("recalibrate", log, "--map", "maps.json", *files, *FAST)
     assert out.startswith("log.jsonl\n600 inputs, 5 questions\nquestions: urgent, tool, mood, open and 1 more\n")
     assert "maps.json does not contain urgent, mood, rare, for which there is no evidence that any map helps;" in err
     own = calibrant.recalibrate(calibrant.read_decisions(log), n_resamples=0)
@@ -36,8 +35,7 @@ def test_one_file_has_the_proven_maps(log: str) -> None:
     expected = json.loads(own.to_json())
     assert {name: summary[name] for name in expected} == expected
     assert all("Question tool" in Path(name).read_text(encoding="utf-8") for name in ("r.html", "r.md"))
-    status, _, err = run("recalibrate", log, "--map", "all.json", "--anyway", "--quiet", *FAST)
-    assert status == 0
+    _, err = succeed("recalibrate", log, "--map", "all.json", "--anyway", "--quiet", *FAST)
     assert "all.json does not contain rare, for which no map can be fitted" in err
     assert list(calibrant.read_maps("all.json")) == ["urgent", "tool", "mood", "open"]
 
@@ -68,9 +66,7 @@ def test_one_question_has_a_plain_map(log: str) -> None:
     files = ("--sql", "tool.sql", "--png", "tool.png", "--quiet")
     assert run("recalibrate", log, "--question", "tool", "--method", "vector", *files, *FAST)[0] == 0
     assert "calibrated_search" in Path("tool.sql").read_text(encoding="utf-8")
-    status, _, err = run("recalibrate", log, "--question", "rare")
-    assert status == 1
-    assert "expected at least 5 rows of each outcome, got 4" in err
+    assert "expected at least 5 rows of each outcome, got 4" in fail("recalibrate", log, "--question", "rare")
 
 
 @pytest.mark.parametrize("option", ["--sql", "--onnx", "--png", "--svg"])
@@ -82,8 +78,7 @@ def test_what_is_of_one_map_needs_a_question(log: str, option: str) -> None:
 
 def test_maps_of_questions_are_not_applied_to_columns(log: str) -> None:
     run("recalibrate", log, "--map", "maps.json", "--quiet", *FAST)
-    status, _, err = run("apply", "maps.json", log, "--output", "new.csv")
-    assert status == 1
+    err = fail("apply", "maps.json", log, "--output", "new.csv")
     assert "maps.json: expected one calibration map, got the maps of 2 questions: 'tool', 'open'; make the map" in err
     assert not Path("new.csv").exists()
 
@@ -93,8 +88,7 @@ def test_methods_and_names_of_questions_are_any_text(tmp_path: Path, monkeypatch
     name = "<b>\x1b[31mred\u202e\nline"
     rows: list[dict[str, Any]] = [{"answers": {name: {"noul": 0.9}}, "labels": {name: i % 2 == 0}} for i in range(100)]
     Path("log.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    status, out, err = run("recalibrate", "log.jsonl", "--map", "maps.json", "--method", "shift", *FAST)
-    assert status == 0
+    out, err = succeed("recalibrate", "log.jsonl", "--map", "maps.json", "--method", "shift", *FAST)
     assert list(calibrant.read_maps("maps.json")) == [name]
     assert not {"\x1b", "\u202e"} & {*out, *err}
     status, out, err = run("recalibrate", "log.jsonl", "--map", "maps.json", "--method", "matrix", *FAST)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from tests.cli.test_cli import run
+from tests.in_process import fail, run, succeed
 
 TEAMS = ("billing", "sales", "other")
 
@@ -39,8 +39,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_every_question_has_a_row_and_a_section(log: str) -> None:
-    status, out, err = run("report", log, "--json", "r.json", "--html", "r.html", "--markdown", "r.md")
-    assert status == 0
+    out, err = succeed("report", log, "--json", "r.json", "--html", "r.html", "--markdown", "r.md")
     assert out.startswith("log.jsonl\n300 inputs, 2 questions\nquestions: urgent, team\n")
     assert "Evidence of miscalibration in 1 of 2 tested questions after Holm correction" in " ".join(out.split())
     assert "\nQuestion urgent\n" in out
@@ -66,18 +65,16 @@ def test_a_yes_no_question_has_thresholds_by_net_benefit(log: str) -> None:
 
 
 def test_one_question_has_the_report_of_its_arrays(log: str) -> None:
-    status, out, _ = run("report", log, "--question", "team", "--json", "-", "--quiet")
+    out, _ = succeed("report", log, "--question", "team", "--json", "-", "--quiet")
     question = calibrant.read_decisions(log)["team"]
     expected = calibrant.evaluate(question.probs, question.targets, class_names=question.class_names).to_dict()
-    assert status == 0
     assert json.loads(out)["estimates"] == expected["estimates"]
     assert run("report", log, "--question", "team", "--fail-if", "ece > 0.01", "--png", "team.png")[0] == 3
     assert Path("team.png").stat().st_size > 1000
 
 
 def test_the_gate_fails_if_a_question_does(log: str) -> None:
-    status, _, err = run("report", log, "--gate", "--quiet")
-    assert status == 3
+    err = fail("report", log, "--gate", "--quiet", status=3)
     assert "--gate: Evidence of miscalibration in 1 of 2 tested questions after Holm correction: team." in err
     assert run("report", log, "--gate", "--question", "urgent", "--quiet")[0] == 0
 
@@ -99,12 +96,9 @@ def test_labels_come_from_a_file_of_their_own(log: str, form: str) -> None:
             else pytest.importorskip("pyarrow.parquet").write_table
         )
         write(table, truth)
-    status, out, _ = run("report", "answers.jsonl", "--truth", truth, "--on", "key", "--json", "-", "--quiet")
-    assert status == 0
+    out, _ = succeed("report", "answers.jsonl", "--truth", truth, "--on", "key", "--json", "-", "--quiet")
     assert json.loads(out)["questions"] == json.loads(run("report", log, "--json", "-", "--quiet")[1])["questions"]
-    status, _, err = run("report", "answers.jsonl", "--truth", truth)
-    assert status == 1
-    assert f"{truth}: row 1 has no id under 'id'" in err
+    assert f"{truth}: row 1 has no id under 'id'" in fail("report", "answers.jsonl", "--truth", truth)
 
 
 def test_columns_that_are_named_are_read_as_columns(log: str) -> None:
@@ -140,25 +134,20 @@ def test_options_that_do_not_fit_are_refused(log: str, words: list[str], status:
 def test_other_files_have_no_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("p.csv").write_text("score,outcome\n" + "0.2,0\n0.7,1\n" * 20, encoding="utf-8")
-    status, _, err = run("report", "p.csv", "--question", "team")
-    assert status == 1
+    err = fail("report", "p.csv", "--question", "team")
     assert (
         "p.csv: --question is only for the log of a decision model, which answers named questions; leave --question out"
         in err
     )
     Path("bad.jsonl").write_text(json.dumps({"answers": {"a": {"noul": 1.5}}, "labels": {"a": True}}), encoding="utf-8")
-    status, _, err = run("report", "bad.jsonl")
-    assert status == 1
-    assert "bad.jsonl: row 1: the answer to 'a' has the probability 1.5" in err
+    assert "bad.jsonl: row 1: the answer to 'a' has the probability 1.5" in fail("report", "bad.jsonl")
 
 
 def test_texts_stand_for_yes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = [{"answers": {"a": {"noul": i / 50}}, "labels": {"a": "yes" if i % 2 else "no"}} for i in range(50)]
     Path("log.jsonl").write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
-    status, _, err = run("report", "log.jsonl")
-    assert status == 1
-    assert "the label of 'a' is 'no', not true or false" in err
+    assert "the label of 'a' is 'no', not true or false" in fail("report", "log.jsonl")
     assert run("report", "log.jsonl", "--yes", "yes", "--quiet")[0] == 0
 
 
@@ -166,8 +155,7 @@ def test_texts_stand_for_yes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_threshold_certifies_every_question_and_writes_gates(log: str) -> None:
-    status, out, err = run("threshold", log, "--max-risk", "0.3", "--gates", "gates.json", "--json", "all.json")
-    assert status == 0
+    out, err = succeed("threshold", log, "--max-risk", "0.3", "--gates", "gates.json", "--json", "all.json")
     assert "Some answers to" in out
     found = calibrant.certify_questions(calibrant.read_decisions(log), max_risk=0.3)
     gates = json.loads(Path("gates.json").read_text(encoding="utf-8"))
@@ -191,8 +179,7 @@ def test_threshold_of_one_question_counts_its_refusals() -> None:
     for row in lines[:100]:
         row["answers"]["urgent"] = {"type": "refusal"}
     Path("refused.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    status, out, _ = run("threshold", "refused.jsonl", "--question", "urgent", "--max-risk", "0.3", "--json", "u.json")
-    assert status == 0
+    out, _ = succeed("threshold", "refused.jsonl", "--question", "urgent", "--max-risk", "0.3", "--json", "u.json")
     assert 'Decide "yes"' in out
     found = json.loads(Path("u.json").read_text(encoding="utf-8"))
     assert found["n"] == 200
@@ -201,8 +188,7 @@ def test_threshold_of_one_question_counts_its_refusals() -> None:
 
 
 def test_threshold_without_a_gate_writes_none_and_says_so(log: str) -> None:
-    status, _, err = run("threshold", log, "--max-risk", "0.001", "--gates", "gates.json")
-    assert status == 4
+    err = fail("threshold", log, "--max-risk", "0.001", "--gates", "gates.json", status=4)
     assert "gates.json is not written, because no threshold is certified" in err
     assert not Path("gates.json").exists()
 
@@ -213,8 +199,7 @@ def test_threshold_certifies_groups_of_rows() -> None:
     Path("meta.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     _, out, _ = run("threshold", "meta.jsonl", "--by", "meta.lang", "--max-risk", "0.3")
     assert "The thresholds of all groups are certified together" in out
-    status, _, err = run("threshold", "meta.jsonl", "--by", "meta.land")
-    assert status == 1
+    err = fail("threshold", "meta.jsonl", "--by", "meta.land")
     assert "row 1: the row has no text or number under 'meta.land'" in err
 
 
@@ -233,17 +218,14 @@ def test_threshold_certifies_groups_of_rows() -> None:
     ],
 )
 def test_options_of_thresholds_that_logs_do_not_take(log: str, options: list[str], message: str) -> None:
-    status, _, err = run("threshold", log, *options)
-    assert status == 2
-    assert message in err
+    assert message in fail("threshold", log, *options, status=2)
 
 
 def test_gates_of_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("p.csv").write_text("score,outcome\n0.5,1\n0.2,0\n", encoding="utf-8")
     for option in (["--gates", "g.json"], ["--each"]):
-        status, _, err = run("threshold", "p.csv", *option)
-        assert status == 1
+        err = fail("threshold", "p.csv", *option)
         assert (
             f"{option[0]} is only for the log of a decision model, which answers named questions; leave {option[0]} out"
             in err
@@ -251,9 +233,8 @@ def test_gates_of_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_stated_confidences_are_used_on_request(log: str) -> None:
-    status, out, _ = run("report", log, "--stated", "--question", "team", "--json", "-", "--quiet")
+    out, _ = succeed("report", log, "--stated", "--question", "team", "--json", "-", "--quiet")
     question = calibrant.read_decisions(log).stated()["team"]
-    assert status == 0
     assert (
         json.loads(out)["estimates"]["ece"]
         == calibrant.evaluate(question.probs, question.targets).to_dict()["estimates"]["ece"]
@@ -261,8 +242,7 @@ def test_stated_confidences_are_used_on_request(log: str) -> None:
     lines = rows()
     del lines[3]["answers"]["team"]["confidence"]
     Path("some.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    status, _, err = run("report", "some.jsonl", "--stated")
-    assert status == 1
+    err = fail("report", "some.jsonl", "--stated")
     assert (
         "some.jsonl: has none in row 4, but --stated needs a confidence between 0 and 1 in every answer to 'team'"
         in err
@@ -272,7 +252,5 @@ def test_stated_confidences_are_used_on_request(log: str) -> None:
 @pytest.mark.usefixtures("log")
 def test_a_gate_without_a_test_is_open() -> None:
     Path("few.jsonl").write_text("\n".join(map(json.dumps, rows(8))), encoding="utf-8")
-    status, _, err = run("report", "few.jsonl", "--gate")
-    assert status == 4
-    assert "--gate: No question has enough rows for a test" in err
+    assert "--gate: No question has enough rows for a test" in fail("report", "few.jsonl", "--gate", status=4)
     assert run("report", "few.jsonl")[0] == 0

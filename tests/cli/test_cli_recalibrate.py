@@ -19,12 +19,11 @@ import pandas as pd
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
 from scipy.special import expit, logit
 
 import calibrant
-from calibrant.cli import main
 from calibrant.recalibration import CalibrationMap
+from tests.in_process import fail, run, succeed
 
 FAST = ("--n-resamples", "0")
 
@@ -46,13 +45,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in zip(("held_out.csv", "new.csv"), tables(), strict=True):
         Path(name).write_bytes(text.encode())
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def recalibrated(*options: object, outcome: str = "died") -> tuple[int, str, str]:
@@ -114,8 +106,7 @@ def test_clusters_widen_the_interval() -> None:
 
 def test_a_sketch_is_recalibrated_too() -> None:
     run("report", "held_out.csv", "--score", "risk", "--outcome", "died", "--sketch", "held_out.cal", *FAST)
-    status, _, _ = run("recalibrate", "held_out.cal", "--map", "m.json", *FAST)
-    assert status == 0
+    succeed("recalibrate", "held_out.cal", "--map", "m.json", *FAST)
     grid = np.linspace(0.01, 0.99, 99)
     # Cells are dealt into other folds than scores, which decide by how much a map is shrunk.
     np.testing.assert_allclose(CalibrationMap.read("m.json")(grid), fitted()(grid), atol=5e-4)
@@ -212,8 +203,7 @@ def test_a_bad_score_writes_nothing(stored: str, value: str, message: str, rows:
         message = message.replace("row 2", f"row {len(lines) - 1:,}")
     Path("bad.csv").write_text("\n".join(lines) + "\n")
     for target in ("out.csv", "out.parquet"):
-        status, _, err = run("apply", stored, "bad.csv", "--score", "risk", "--output", target)
-        assert status == 1
+        err = fail("apply", stored, "bad.csv", "--score", "risk", "--output", target)
         assert f"bad.csv: column 'risk' {message}" in err
         assert not os.path.exists(target)
     assert not [name for name in os.listdir() if name.endswith(".part")]
@@ -440,15 +430,13 @@ main(sys.argv[1:])
 
 def test_a_foreign_map_is_refused() -> None:
     Path("m.json").write_text('{"schema": "other"}')
-    status, _, err = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "out.csv")
-    assert status == 1
+    err = fail("apply", "m.json", "new.csv", "--score", "risk", "--output", "out.csv")
     assert "m.json: expected a calibration map, got other JSON" in err
 
 
 def test_drift_and_a_map_without_proof_are_said(stored: str) -> None:
     pd.DataFrame({"risk": np.linspace(0, 1, 2_000) ** 4}).to_csv("other.csv", index=False)
-    status, _, err = run("apply", stored, "other.csv", "--score", "risk", "--output", "out.csv")
-    assert status == 0
+    _, err = succeed("apply", stored, "other.csv", "--score", "risk", "--output", "out.csv")
     assert "the distribution of the scores differs from the scores that the map was fitted to" in err
     recalibrated("--map", "m.json", "--method", "histogram", "--anyway", "--quiet", outcome="fine")
     _, _, err = run("apply", "m.json", "new.csv", "--score", "risk", "--output", "out.csv")
@@ -536,8 +524,7 @@ def test_a_map_of_one_event_takes_no_columns_of_classes(pets: pd.DataFrame, stor
 def test_each_label_has_a_map() -> None:
     command = ("recalibrate", "labels.csv", "--probs", "p_*", "--target", "y_*", "--notion", "multilabel", *FAST)
     outputs = ("--map", "m.json", "--sql", "m.sql", "--onnx", "m.onnx", "--html", "m.html", "--png", "m.png")
-    status, out, err = run(*command, *outputs, "--markdown", "m.md", "--json", "r.json")
-    assert status == 0, err
+    out, _ = succeed(*command, *outputs, "--markdown", "m.md", "--json", "r.json")
     assert "Recalibration lowers the loss of 3 of 3 labels: cat, dog, owl" in " ".join(out.split())
     numbers = json.loads(Path("r.json").read_text())
     assert [part["name"] for part in numbers["labels"]] == list(CLASSES)

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main, options
+from tests import in_process
 
 pytest.importorskip("duckdb", reason="the report extra is not installed")
 
 SOLVED = Path(__file__).resolve().parents[3] / "shared" / "cases" / "solved.csv"
 
 
-def run(*args: str) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, ["compare", *args], prog_name="calibrant", env={"COLUMNS": "300"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
+run = partial(in_process.run, "compare", columns=300)
+succeed = partial(in_process.succeed, "compare", columns=300)
+fail = partial(in_process.fail, "compare", columns=300)
 
 
 def found(tmp_path: Path, *args: str) -> dict:
     """The JSON of a comparison."""
-    status, _, error = run(*args, "--json", str(tmp_path / "found.json"), "--quiet")
-    assert status == 0, error
+    succeed(*args, "--json", str(tmp_path / "found.json"), "--quiet")
     return json.loads((tmp_path / "found.json").read_text("utf-8"))
 
 
@@ -114,8 +112,7 @@ def test_clusters_are_those_of_the_questions(tmp_path):
     assert found(tmp_path, path, *options)["pairs"] == expected.to_dict()["pairs"]
     broken = tmp_path / "broken.csv"
     broken.write_text(Path(path).read_text().replace("m1,t3,1,s0", "m1,t3,1,s9").replace("m1,t3,0,s0", "m1,t3,0,s9"))
-    status, _, error = run(str(broken), *options)
-    assert status == 1
+    error = fail(str(broken), *options)
     assert "column 'source' contains" in error
     assert "another row of the same question contains" in error
 
@@ -124,8 +121,7 @@ def test_common_questions_are_compared_and_the_others_counted(tmp_path):
     values, kept = right(3), np.ones((50, 3), bool)
     kept[:10, 1] = False
     path = write_long(tmp_path / "long.csv", values, kept)
-    status, text, _ = run(path, "--by", "model", "--on", "task", "--correct", "solved")
-    assert status == 0
+    text, _ = succeed(path, "--by", "model", "--on", "task", "--correct", "solved")
     assert "40 questions, 3 models" in text
     assert "rows left out, because not all models have them: 10 of m0, 10 of m2" in text
 
@@ -135,8 +131,7 @@ def test_words_are_named_by_labels(tmp_path):
     words = np.array(["fail", "pass"])[right(4, 30, 2)]
     write_long(path, words)
     options = (str(path), "--by", "model", "--on", "task", "--correct", "solved")
-    status, _, error = run(*options)
-    assert status == 1
+    error = fail(*options)
     assert "contains text" in error
     assert "--labels no,yes" in error
     numbers = found(tmp_path, *options, "--labels", "fail,pass")
@@ -184,9 +179,7 @@ def forecasts(path: Path, own: bool = False) -> tuple[str, dict[str, np.ndarray]
 def test_forecasters_without_a_common_question(tmp_path):
     path, probs, outcomes = forecasts(tmp_path / "forecasts.csv")
     options = (path, "--by", "forecaster", "--on", "question", "--score", "p", "--outcome", "outcome")
-    status, _, error = run(*options)
-    assert status == 1
-    assert "pass --sparse to compare models that answered different questions" in error
+    assert "pass --sparse to compare models that answered different questions" in fail(*options)
     numbers = found(tmp_path, *options, "--sparse")
     expected = calibrant.compare(probs, outcomes, sparse=True).to_dict()
     assert numbers["pairs"] == expected["pairs"]
@@ -211,22 +204,17 @@ def test_sparse_columns_of_scores(tmp_path):
 def test_outcomes_of_a_question_must_agree_or_be_own_ones(tmp_path):
     path, *_ = forecasts(tmp_path / "own.csv", own=True)
     options = (path, "--by", "forecaster", "--on", "question", "--score", "p", "--outcome", "outcome", "--sparse")
-    status, _, error = run(*options, "--same-outcomes")
-    assert status == 1
+    error = fail(*options, "--same-outcomes")
     assert "another row of the same question contains" in error
     assert "pass --own-outcomes" in error
-    status, text, _ = run(*options, "--own-outcomes")
-    assert status == 0
+    text, _ = succeed(*options, "--own-outcomes")
     assert "each model has its own outcomes" in text
 
 
 def test_a_question_twice_is_an_error_for_forecasts(tmp_path):
     path, *_ = forecasts(tmp_path / "forecasts.csv")
     Path(path).write_text(Path(path).read_text() + "f0,q1,0.5,1\n")
-    status, _, error = run(
-        path, "--by", "forecaster", "--on", "question", "--score", "p", "--outcome", "outcome", "--sparse"
-    )
-    assert status == 1
+    error = fail(path, "--by", "forecaster", "--on", "question", "--score", "p", "--outcome", "outcome", "--sparse")
     assert "2 rows of model 'f0' have" in error
 
 
@@ -252,16 +240,13 @@ def test_logs_without_probabilities_are_compared_by_results_and_say_so(tmp_path)
     values = right(8, 60, 2)
     name = "samples_gsm8k_2025-01-01T00-00-00.jsonl"
     paths = [write_log(tmp_path / f"m{k}" / name, values[:, k]) for k in range(2)]
-    status, text, error = run(*paths)
-    assert status == 0, error
+    text, error = succeed(*paths)
     assert "60 questions, 2 models" in text
     assert "the logs contain no probabilities, so the models are compared by their results" in error
     expected = calibrant.compare_results({"m0": values[:, 0], "m1": values[:, 1]}).to_dict()
     assert found(tmp_path, *paths)["pairs"] == expected["pairs"]
     assert found(tmp_path, *paths, "--correct", "exact_match")["pairs"] == expected["pairs"]
-    status, _, error = run(*paths, "--tolerance", "0.01")  # which needs probabilities
-    assert status == 1
-    assert "holds no probabilities" in error
+    assert "holds no probabilities" in fail(*paths, "--tolerance", "0.01")
 
 
 # ---------------------------------------------------------------- outputs and errors
@@ -271,8 +256,7 @@ def test_every_output_is_written(tmp_path):
     path = write_wide(tmp_path / "wide.csv", right(9))
     names = {kind: tmp_path / f"out.{kind}" for kind in ("html", "png", "svg", "pdf", "json")}
     options = [part for kind, name in names.items() for part in (f"--{kind}", str(name))]
-    status, _, error = run(path, "--correct", "m*", *options, "--markdown", str(tmp_path / "out.md"))
-    assert status == 0, error
+    succeed(path, "--correct", "m*", *options, "--markdown", str(tmp_path / "out.md"))
     assert all(name.stat().st_size > 1000 for name in names.values())
     assert "Leaderboard by accuracy" in (tmp_path / "out.md").read_text("utf-8")
 
@@ -281,14 +265,10 @@ def test_the_gate_and_conditions(tmp_path):
     values = right(10, 200, 2)
     good = write_wide(tmp_path / "good.csv", values)
     assert run(good, "--correct", "m0,m1", "--gate")[0] == 0
-    status, _, error = run(good, "--correct", "m1,m0", "--gate")
-    assert status == 3
-    assert "--gate: m1 has a better accuracy than m0." in error
+    assert "--gate: m1 has a better accuracy than m0." in fail(good, "--correct", "m1,m0", "--gate", status=3)
     assert run(good, "--correct", "m0,m1", "--fail-if", "accuracy > 0.1")[0] == 3
     assert run(good, "--correct", "m0,m1", "--fail-if", "accuracy < 0")[0] == 0
-    status, _, error = run(good, "--correct", "m0,m1", "--fail-if", "brier > 0")
-    assert status == 1
-    assert "brier has no value" in error
+    assert "brier has no value" in fail(good, "--correct", "m0,m1", "--fail-if", "brier > 0")
 
 
 @pytest.mark.parametrize(
@@ -341,16 +321,13 @@ VALUES = {
 
 def test_a_result_outside_0_to_1_names_its_row(tmp_path):
     path = write_wide(tmp_path / "wide.csv", right(12) * 5)
-    status, _, error = run(path, "--correct", "m*")
-    assert status == 1
+    error = fail(path, "--correct", "m*")
     assert "expected a result from 0 to 1, got 5; divide the results by their largest possible value" in error
 
 
 def test_arrays_have_no_columns(tmp_path):
     np.savez(tmp_path / "a.npz", probs=[0.5], targets=[1])
-    status, _, error = run(str(tmp_path / "a.npz"), "--correct", "right")
-    assert status == 1
-    assert "call calibrant.compare_results in Python" in error
+    assert "call calibrant.compare_results in Python" in fail(str(tmp_path / "a.npz"), "--correct", "right")
 
 
 def test_lengths_without_keys_must_agree(tmp_path):
@@ -358,7 +335,6 @@ def test_lengths_without_keys_must_agree(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     one, other = write_files(tmp_path / "one", values)[0], write_files(tmp_path / "other", values[:40])[1]
-    status, _, error = run(one, other, "--correct", "solved")
-    assert status == 1
+    error = fail(one, other, "--correct", "solved")
     assert "has 40 rows, but" in error
     assert "--on id" in error

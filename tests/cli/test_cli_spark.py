@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from calibrant import CalibrationSketch
-from calibrant.cli import main, spark
+from calibrant.cli import spark
 from calibrant.errors.exceptions import install_command
+from tests.in_process import fail, json_of, run, succeed
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -69,12 +69,6 @@ def write(path: Path, columns: dict[str, Any]) -> str:
     return str(path)
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session that is running already, which the command then uses, and leaves alone."""
@@ -94,8 +88,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def sketched(path: Path, *options: str) -> CalibrationSketch:
     """Return the sketch that the command writes."""
-    status, _, err = run("report", path, *options, *FAST, "--sketch", path.parent / "s.cal")
-    assert status == 0, err
+    succeed("report", path, *options, *FAST, "--sketch", path.parent / "s.cal")
     return CalibrationSketch.from_bytes((path.parent / "s.cal").read_bytes())
 
 
@@ -271,8 +264,7 @@ def test_what_spark_cannot_use_is_one_line(tmp_path: Path, columns: dict[str, An
 def test_files_that_spark_cannot_read(tmp_path: Path) -> None:
     path = write(tmp_path / "f.parquet", {"score": P, "outcome": Y})
     Path(path).write_bytes(Path(path).read_bytes()[:-100])
-    status, _, err = run("report", path, "--engine", "spark")
-    assert status == 1
+    err = fail("report", path, "--engine", "spark")
     assert err.startswith(f"calibrant: {path}: cannot be read by Spark (")
     assert err.count("\n") == 1
     np.savez(tmp_path / "f.npz", probs=P, y=Y)
@@ -356,8 +348,7 @@ def test_options_that_do_not_go_with_spark(tmp_path: Path, options: str, words: 
 
 
 def test_files_of_two_places(tmp_path: Path) -> None:
-    status, _, err = run("report", "s3a://bucket/*.parquet", tmp_path / "f.parquet", "--engine", "spark")
-    assert status == 1
+    err = fail("report", "s3a://bucket/*.parquet", tmp_path / "f.parquet", "--engine", "spark")
     assert (
         "s3a://bucket/*.parquet: is a remote file, but other files are local; pass only remote or only local files"
         in err
@@ -397,9 +388,7 @@ def test_rows_and_groups_are_those_of_the_embedded_engine(tmp_path: Path) -> Non
     ):
         found = []
         for engine in (("--sketch", tmp_path / "a.cal"), ("--engine", "spark")):
-            status, out, err = run("report", path, *options, *engine, *FAST, "--json", "-")
-            assert status == 0, err
-            summary = json.loads(out)
+            summary = json_of("report", path, *options, *engine, *FAST)
             found.append((summary["n"], [(group["name"], group["report"]["n"]) for group in summary["groups"]]))
         assert found[0] == found[1], options
 

@@ -10,12 +10,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from click.testing import CliRunner
 
-import calibrant
-from calibrant.cli import main
+from tests.in_process import run
+from tests.samples import draw, sketch_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and alarms of POSIX")
 
@@ -58,13 +56,10 @@ TEXTS = {
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(1)
-    score = rng.random(60).round(3)
-    outcome = (rng.random(60) < score).astype(int)
+    score, outcome = draw(1, 60, decimals=3)
     rows = "".join(f"{p},{y}\n" for p, y in zip(score, outcome, strict=True))
     Path("in.csv").write_text(f"score,outcome\n{rows}")
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(score, outcome)
+    sketch = sketch_of(score, outcome)
     sketch.save("good.cal")
 
     def late(*_: object) -> None:
@@ -79,13 +74,11 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 def refused(command: str, name: str) -> str:
     """Run a command, which must fail in one line."""
-    words = command.replace("NAME", name).split()
-    result = CliRunner().invoke(main, words, prog_name="calibrant", env={"COLUMNS": "1000"})
-    assert isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code in (1, 2)
-    assert result.stdout == ""
+    status, out, err = run(*command.replace("NAME", name).split(), columns=1000)
+    assert status in (1, 2)
+    assert out == ""
     assert not {"out.csv", "new.json", "sum.cal"} & set(os.listdir())
-    line = result.stderr.splitlines()[-1]
+    line = err.splitlines()[-1]
     assert line.startswith(("calibrant: ", "Error: "))
     return line
 

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
+from tests.in_process import run, succeed
 
 COLUMNS = ("--score", "confidence", "--outcome", "correct")
 
@@ -32,13 +31,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame.to_csv("answers.csv", index=False)
     risk = rng.beta(0.5, 1.5, n).round(4)
     pd.DataFrame({"risk": risk, "readmitted": (rng.random(n) < risk).astype(int)}).to_csv("visits.csv", index=False)
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def certify(*options: object) -> tuple[int, str, str]:
@@ -127,11 +119,10 @@ def test_no_threshold_is_a_result_with_status_4() -> None:
 
 def test_two_sides_act_refer_and_dismiss() -> None:
     given = ("visits.csv", "--score", "risk", "--outcome", "readmitted", "--yes-risk", "0.3", "--no-risk", "0.05")
-    status, out, _ = run("threshold", *given)
+    out, _ = succeed("threshold", *given)
     text = " ".join(out.split())
     numbers = summary(*given)
     yes, no = numbers["yes"], numbers["no"]
-    assert status == 0
     assert f'Decide "no" for the {100 * no["coverage"]:.3g} % of cases with score at most {no["rounded"]:.15g}' in text
     assert f"Refer the other {100 * (1 - yes['coverage'] - no['coverage']):.3g} % of cases." in text
     assert "Each promise holds with 97.5 % confidence, so that both hold together with 95 % confidence." in text
@@ -180,10 +171,9 @@ def test_classes_are_certified_by_their_confidence() -> None:
     labels = ["xyz"[rng.choice(3, p=row)] for row in probs]
     pd.DataFrame(probs, columns=["p_x", "p_y", "p_z"]).assign(label=labels).to_csv("classes.csv", index=False)
     given = ("threshold", "classes.csv", "--probs", "p_*", "--target", "label", "--per-class", "--max-risk")
-    status, out, _ = run(*given, "0.1")
-    assert status == 0
+    out, _ = succeed(*given, "0.1")
     assert "own: x (confidence at least 0." in " ".join(out.split())
-    status, out, _ = run(*given, "0.3")
+    _, out, _ = run(*given, "0.3")
     assert "own: x (all cases), y (all cases), z (all cases)." in " ".join(out.split())
     assert "common threshold" not in " ".join(out.split("Error rate by coverage")[0].split("Thresholds of")[0].split())
     assert "3 of 3 predicted classes have certified thresholds of their own" in " ".join(out.split())

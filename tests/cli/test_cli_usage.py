@@ -16,12 +16,13 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant.cli import main
 from calibrant.cli.parameters import Checked, Fraction, share_in
 from calibrant.cli.usage import SECTIONS, section_of
+from tests.in_process import fail, run, succeed
+from tests.samples import sketch_of
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.parquet as pq  # noqa: E402
@@ -34,18 +35,7 @@ FAST = ("--n-resamples", "0")
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the folder shared/data is not beside this checkout")
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def run(*args: object, columns: int = 80) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    environment = {"COLUMNS": str(columns)}
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env=environment)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
+pytestmark = pytest.mark.usefixtures("in_folder")
 
 
 def refused(*args: object) -> str:
@@ -61,8 +51,7 @@ def mended(*args: object) -> Any:
     """Run the command on bad data, then the one that its error ends with, returning the report of that."""
     _, found, line = refused(*args).rpartition(": calibrant ")
     assert found
-    status, out, err = run(*shlex.split(line), *FAST, "--json", "-")
-    assert status == 0, err
+    out, _ = succeed(*shlex.split(line), *FAST, "--json", "-")
     return json.loads(out)
 
 
@@ -131,8 +120,7 @@ def example_files(tmp_path: Path) -> None:
         "20",
     )
     for day in ("monday", "tuesday", "last"):
-        sketch = calibrant.CalibrationSketch()
-        sketch.update(score, won)
+        sketch = sketch_of(score, won)
         (tmp_path / f"{day}.cal").write_bytes(sketch.to_bytes())
     (tmp_path / "logs").mkdir()
     shutil.copy(tmp_path / "monday.cal", tmp_path / "logs" / "monday.cal")
@@ -193,8 +181,7 @@ def test_every_example_in_the_help_runs() -> None:
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_fits_into_the_terminal(command: str, columns: int) -> None:
     for option in ("--help", "--help-all")[: 1 + bool(command)]:
-        status, out, _ = run(*command.split(), option, columns=columns)
-        assert status == 0
+        out, _ = succeed(*command.split(), option, columns=columns)
         assert max(map(len, out.splitlines())) <= columns
 
 
@@ -488,8 +475,7 @@ def test_columns_of_models_are_no_classes() -> None:
     assert "; normalise the rows" in said
     words = "; if the columns are models of one event, type: calibrant compare a.csv --scores old,new --outcome won"
     assert said.endswith(words + " --where 'old > 0.15'")
-    status, out, err = run(*shlex.split(said.rpartition(": calibrant ")[2]), "--json", "-")
-    assert status == 0, err
+    out, _ = succeed(*shlex.split(said.rpartition(": calibrant ")[2]), "--json", "-")
     assert json.loads(out)["n"] == 5
     # Labels beyond 0 and 1 are those of classes.
     path = table("b.csv", a=SCORES, b=SCORES, c=SCORES, k=[0, 1, 2] * 2)
@@ -932,8 +918,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     pq.write_table(pa.table({"score": [0.5] * 600, "outcome": [1] * 600, "g": range(600)}), "many.parquet")
     np.savez("wide.npz", probs=np.full((2, 600), 1 / 600), target=[0, 1])
     for name, probs in (("one", np.array(SCORES)), ("three", rows[:6])):
-        sketch = calibrant.CalibrationSketch()
-        sketch.update(probs, WON)
+        sketch = sketch_of(probs, WON)
         Path(f"{name}.cal").write_bytes(sketch.to_bytes())
     Path("foreign.cal").write_text("score,outcome")
     sketch._part.totals.n += 1
@@ -949,8 +934,7 @@ def test_the_page_on_errors_quotes_what_the_command_says(monkeypatch: pytest.Mon
     write("later.json", state.replace('"version": 3', '"version": 9'))
     write("other.json", "{}")
     write("within.json", '{"value": 0.31234, "side": "yes", "max_risk": 0.05}')
-    narrow = calibrant.CalibrationSketch()
-    narrow.update(np.linspace(0.3, 0.32, 2_000), np.arange(2_000) % 2)
+    narrow = sketch_of(np.linspace(0.3, 0.32, 2_000), np.arange(2_000) % 2)
     Path("narrow.cal").write_bytes(narrow.to_bytes())
     monkeypatch.setattr(os, "fsync", full_disk)
     for module in ("pyspark", "pyspark.sql"):  # another test may have imported both
@@ -982,8 +966,7 @@ WRONG = {
 
 
 def test_all_wrong_options_are_said_at_once():
-    status, _, together = run("report", "none.csv", *(word for words in WRONG for word in words))
-    assert status == 2
+    together = fail("report", "none.csv", *(word for words in WRONG for word in words), status=2)
     for words, said in WRONG.items():
         assert said in run("report", "none.csv", *words)[2]
         assert together.count(said) == 1
@@ -1025,8 +1008,7 @@ def test_an_option_with_an_error_is_not_said_to_be_missing() -> None:
 
 def test_an_unknown_option_beside_a_file_of_options() -> None:
     write("o.toml", "level = 0.9\n")
-    status, _, err = run("report", "a.csv", "--config", "o.toml", "--scor", "p", "--n-bins", "x")
-    assert status == 2
+    err = fail("report", "a.csv", "--config", "o.toml", "--scor", "p", "--n-bins", "x", status=2)
     assert "No such option '--scor'" in err
     assert "'x' is not a valid integer" in err
 

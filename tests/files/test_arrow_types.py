@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
+from tests import in_process
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 import pyarrow.feather as pf  # noqa: E402
@@ -120,12 +119,10 @@ def written(column: Any, name: str, kind: str) -> str | None:
 
 def run(*args: str) -> tuple[int, str]:
     """Run the command; an error other than the command's own is raised."""
-    result = CliRunner().invoke(main, args, prog_name="calibrant", catch_exceptions=True)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    if result.exit_code in (1, 2):
-        assert result.stderr.splitlines()[-1].partition(": ")[0] in ("calibrant", "Error"), result.stderr
-    return result.exit_code, result.stderr
+    status, _, err = in_process.run(*args)
+    if status in (1, 2):
+        assert err.splitlines()[-1].partition(": ")[0] in ("calibrant", "Error"), err
+    return status, err
 
 
 @pytest.fixture(autouse=True)

@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from calibrant import evaluate
-from calibrant.cli.commands import main
 from calibrant.errors import FileError
 from calibrant.files import column_values as of_files
 from calibrant.files.column_options import Cuts
 from calibrant.files.column_values import MOST_VALUES, PARTS, Values, ValueWords, cut, joined
 from calibrant.inputs.group_rows import natural_order
 from tests.files.test_streaming import KINDS, read_predictions, stream_predictions, write
+from tests.in_process import fail, run, succeed
 
 N = 1000
 RNG = np.random.default_rng(7)
@@ -30,11 +29,6 @@ Y = (RNG.random(N) < P).astype(int)
 AGES = RNG.integers(18, 90, N)
 SITES = np.array(["north", "south", "east"])[RNG.integers(0, 3, N)]
 COLUMNS = {"score": P, "outcome": Y}
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
-    return result.exit_code, result.stdout, result.stderr
 
 
 def groups_of(path: str, *by: str, **options: Any) -> dict[str, int]:
@@ -204,8 +198,7 @@ def test_names_that_hold_the_separator_stay_apart() -> None:
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_what_cannot_name_groups_is_refused(by: str, said: str, kind: str, tmp_path: Path) -> None:
     columns = {"score": [0.2, 0.7], "outcome": [0, 1], "age": [1, 2], "site": ["a", "b"], "date": ["2024-01-01"] * 2}
-    status, _, err = run("report", write(tmp_path / f"a.{kind}", columns), "--by", by)
-    assert status == 1
+    err = fail("report", write(tmp_path / f"a.{kind}", columns), "--by", by)
     assert said in err, err
 
 
@@ -292,6 +285,5 @@ def test_other_groups_begin_with_the_strongest_evidence(tmp_path: Path) -> None:
     eces = [group.ece.value for group in plain.groups]
     assert all(a >= b for a, b in pairwise(eces))
     path = write(tmp_path / "a.parquet", {"score": p, "outcome": y, "g": groups})
-    status, out, _ = run("report", path, "--by", "g", "--n-resamples", 50, "--json", "-")
-    assert status == 0
+    out, _ = succeed("report", path, "--by", "g", "--n-resamples", 50, "--json", "-")
     assert [group["name"] for group in json.loads(out)["groups"]] == found

@@ -5,20 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant import CalibrationSketch
-from calibrant.cli.commands import main
 from calibrant.errors import InputError
 from calibrant.files import reading
 from calibrant.files.matching import model_names
 from calibrant.statistics.group_tests import holm
+from tests import in_process
+from tests.samples import sketch_of
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -36,10 +37,7 @@ OLD: dict[str, Any] = {"id": IDS, "score": P, "outcome": Y, "site": SITES, "w": 
 NEW = {**OLD, "score": Q}
 SHUFFLED = RNG.permutation(N)
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_folder")
 
 
 def write(name: str, columns: dict[str, Any], rows: Any = slice(None)) -> None:
@@ -50,15 +48,15 @@ def write(name: str, columns: dict[str, Any], rows: Any = slice(None)) -> None:
     pc.write_csv(table, name) if name.endswith(".csv") else pq.write_table(table, name)
 
 
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, ["compare", *map(str, arguments)], catch_exceptions=False)
-    return result.exit_code, result.stdout, result.stderr
+run = partial(in_process.run, "compare")
+succeed = partial(in_process.succeed, "compare")
+fail = partial(in_process.fail, "compare")
 
 
 def report(*arguments: object) -> tuple[str, str]:
-    result = CliRunner().invoke(main, ["report", *map(str, arguments), "--n-resamples", "0"], catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout, result.stderr
+    status, out, err = in_process.run("report", *arguments, "--n-resamples", "0")
+    assert status == 0, err
+    return out, err
 
 
 def compared(*arguments: object) -> dict[str, Any]:
@@ -96,8 +94,7 @@ def test_rows_are_matched_by_a_key_in_any_order_and_kind() -> None:
     write("new.parquet", NEW, SHUFFLED)
     found = compared("old.csv", "new.parquet", "--on", "id", "--by", "site")
     assert without_source(found) == expected(groups=SITES)
-    status, out, _ = run("old.csv", "new.parquet", "--on", "id")
-    assert status == 0
+    out, _ = succeed("old.csv", "new.parquet", "--on", "id")
     assert "models: score in old.csv, score in new.parquet, targets: outcome, keys: id" in out
 
 
@@ -109,9 +106,8 @@ def test_the_column_that_matches_rows_is_proposed(kind: str, rows: Any) -> None:
     write(f"new.{kind}", {**columns, "score": Q}, rows)
     if len(rows) == N:
         write(f"new.{kind}", {**{name: each[rows] for name, each in columns.items()}, "row": np.arange(N)})
-    status, _, err = run(f"old.{kind}", f"new.{kind}")
+    err = fail(f"old.{kind}", f"new.{kind}")
     proposed = re.search(r"name the column that identifies each row, such as --on (\w+)", err)
-    assert status == 1
     assert proposed is not None
     status, _, err = run(f"old.{kind}", f"new.{kind}", "--on", proposed[1])
     assert (status, err) == (0, "")
@@ -127,8 +123,7 @@ def test_without_a_column_that_matches_rows_none_is_proposed() -> None:
 def test_a_file_is_one_model() -> None:
     write("old.csv", OLD)
     for options in ((), ("--on", "id")):
-        status, _, err = run("old.csv", "old.csv", *options)
-        assert (status, "'old.csv' is named as two models; name each file once" in err) == (2, True)
+        assert "'old.csv' is named as two models; name each file once" in fail("old.csv", "old.csv", *options, status=2)
 
 
 def test_rows_are_matched_by_several_keys() -> None:
@@ -232,16 +227,14 @@ def test_rows_that_do_not_match_are_named(columns: Any, rows: Any, options: tupl
 def test_logits_that_may_be_probabilities_are_doubted_in_each_file() -> None:
     write("old.csv", OLD)
     write("new.csv", {**NEW, "score": Q * 8 - 4})
-    status, _, err = run("old.csv", "new.csv", "--logits")
-    assert status == 0
+    _, err = succeed("old.csv", "new.csv", "--logits")
     assert err.startswith(
         "calibrant: old.csv: column 'score' is read as logits, but all its values lie in [0, 1]; if the"
     )
     assert "new.csv" not in err
     doubt = "column 'score' is read as logits, but all its values lie in [0, 1]; if the values are probabilities, leave"
     assert report("old.csv", "--logits")[1] == f"calibrant: {doubt} --logits out\n"  # once, and no other warning
-    sketch = CalibrationSketch()
-    sketch.update(P, Y)
+    sketch = sketch_of(P, Y)
     sketch.save("last.cal")
     assert (
         "calibrant: old.csv: column 'score' is read as logits"
@@ -320,8 +313,7 @@ def test_groups_of_sketches_are_compared_where_all_have_them() -> None:
 def test_what_cannot_be_compared_with_a_sketch_is_refused(arguments: Any, status: int, said: str) -> None:
     write("new.csv", NEW)
     write("bad.csv", {**NEW, "score": Q + 1})
-    sketch = CalibrationSketch()
-    sketch.update(P, Y)
+    sketch = sketch_of(P, Y)
     for name in ("last.cal", "other.cal"):
         Path(name).write_bytes(sketch.to_bytes())
     Path("report.json").write_text(calibrant.evaluate(P, Y, level=None).to_json())

@@ -24,7 +24,7 @@ from calibrant.errors import FileError, MissingDependencyError
 from calibrant.errors.exceptions import install_command
 from calibrant.files import FileModels, FileSketch, Judging, column_names, stored
 from calibrant.files.column_options import ColumnSelection, Unnamed
-from tests.reading_of import asked, read_predictions
+from tests.reading_of import asked, read_predictions, refuse
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -202,14 +202,13 @@ def test_the_usual_separator_wins_if_it_makes_several_columns(tmp_path):
 
 def test_decimal_commas_are_no_points(tmp_path):
     path = text(tmp_path / "f.csv", '"score";"outcome"\n0,5;1\n')
-    with pytest.raises(
-        FileError,
-        match=(
+    refuse(
+        [path],
+        (
             r"row 1, column 'score': '0,5' is not a number; if the file writes decimals with a comma, add "
             "--decimal-comma$"
         ),
-    ):
-        read_predictions([path])
+    )
     path = text(tmp_path / "g.csv", "a;b,score\n1,0.5\n")  # commas make two columns of it, so they separate
     assert column_names(path) == ("a;b", "score")
 
@@ -247,14 +246,13 @@ def test_texts_beside_true_and_false_are_labels(tmp_path):
 
 def test_feather_of_version_1(tmp_path):
     (tmp_path / "f.feather").write_bytes(b"FEA1" + bytes(100) + b"FEA1")
-    with pytest.raises(
-        FileError,
-        match=(
+    refuse(
+        [tmp_path / "f.feather"],
+        (
             "is a Feather file of version 1, but calibrant reads only version 2; write the file again as "
             r"version 2, with pandas\.read_feather\(path\)\.to_feather\(path\)"
         ),
-    ):
-        read_predictions([tmp_path / "f.feather"])
+    )
 
 
 @pytest.mark.covering
@@ -477,9 +475,8 @@ def test_locate_where_rows_were_left_out(tmp_path, ending):
 )
 def test_conditions_that_fail(tmp_path, ending, where, match):
     path = write(tmp_path / f"f.{ending}", {"season": [2020, 2021], "score": [0.5, 0.25], "outcome": [1, 0]})
-    with pytest.raises(FileError, match=match) as caught:
-        read_predictions([path], where=where)
-    assert "\n" not in str(caught.value)
+    said = refuse([path], match, where=where)
+    assert "\n" not in said
 
 
 def test_types_in_a_condition_on_csv(tmp_path):
@@ -500,8 +497,7 @@ def test_a_condition_can_leave_out_what_cannot_be_read(tmp_path):
 def test_arrays_have_no_conditions(tmp_path):
     path = tmp_path / "f.npz"
     np.savez(path, probs=np.eye(2), labels=[0, 1])
-    with pytest.raises(FileError, match=r"--where is not available for \.npz files; filter the arrays"):
-        read_predictions([str(path)], where="a > 1")
+    refuse([str(path)], r"--where is not available for \.npz files; filter the arrays", where="a > 1")
 
 
 # Which files.
@@ -569,8 +565,7 @@ def test_files_that_are_not_there(tmp_path, names, match):
     (tmp_path / "other.ods").write_text("x")
     (tmp_path / "README").write_text("x")
     (tmp_path / "nothing.csv").touch()
-    with pytest.raises(FileError, match=match):
-        read_predictions([os.path.join(tmp_path, name) for name in names])
+    refuse([os.path.join(tmp_path, name) for name in names], match)
 
 
 @pytest.mark.parametrize(
@@ -651,23 +646,20 @@ def test_a_name_that_is_nearly_right(tmp_path, monkeypatch):
 def test_files_that_do_not_go_together(tmp_path):
     base = write(tmp_path / "a.parquet", {"p_0": [0.5], "p_1": [0.5], "y": ["a"]})
     wider = write(tmp_path / "b.parquet", {"p_0": [0.5], "p_1": [0.25], "p_2": [0.25], "y": ["a"]})
-    with pytest.raises(
-        FileError,
-        match=(
+    refuse(
+        [base, wider],
+        (
             r"b\.parquet: has probs in p_0 \.\.\. p_2 \(3 columns\), but a\.parquet has probs in p_0, p_1 "
             r"\(2 columns\)"
         ),
-    ):
-        read_predictions([base, wider])
+    )
     numbers = write(tmp_path / "c.parquet", {"p_0": [0.5], "p_1": [0.5], "y": [1]})
-    with pytest.raises(
-        FileError, match=r"c\.parquet: column 'y' contains numbers, but .*a\.parquet contains text; write the targets"
-    ):
-        read_predictions([base, numbers])
+    refuse(
+        [base, numbers], r"c\.parquet: column 'y' contains numbers, but .*a\.parquet contains text; write the targets"
+    )
     two = write(tmp_path / "d.parquet", {"probs": [[0.5, 0.5]], "y": [1]})
     three = write(tmp_path / "e.parquet", {"probs": [[0.5, 0.25, 0.25]], "y": [1]})
-    with pytest.raises(FileError, match=r"e\.parquet: column 'probs' has a list of 3 values, .*d\.parquet has 2"):
-        read_predictions([two, three])
+    refuse([two, three], r"e\.parquet: column 'probs' has a list of 3 values, .*d\.parquet has 2")
 
 
 def test_the_order_of_the_first_files_columns_is_that_of_the_classes(tmp_path):
@@ -736,8 +728,7 @@ def test_types_widen_over_files(tmp_path):
 def test_columns_that_are_not_there(tmp_path, ending, options, match):
     columns = {"score": SCORES, "prob": SCORES, "label": list("abca"), "outcome": OUTCOMES}
     path = write(tmp_path / f"f.{ending}", columns)
-    with pytest.raises(FileError, match=match):
-        read_predictions([path], **options)
+    refuse([path], match, **options)
 
 
 def test_no_column_has_a_usual_name(tmp_path):
@@ -746,12 +737,12 @@ def test_no_column_has_a_usual_name(tmp_path):
         r"no column has a usual name for the probabilities \(probs, p_\*.*'x' has numbers from 2.5 to 3.5; convert a"
         r" score .* --score or --probs; the columns are x, z$"
     )
-    with pytest.raises(FileError, match=match):
-        read_predictions([path])
-    with pytest.raises(
-        FileError, match=r"no column has a usual name for the targets .*--outcome.*--target.* are x, z$"
-    ):
-        read_predictions([write(tmp_path / "g.csv", {"x": [2.5, 3.5], "z": [0.5, 7.5]})], score="x")
+    refuse([path], match)
+    refuse(
+        [write(tmp_path / "g.csv", {"x": [2.5, 3.5], "z": [0.5, 7.5]})],
+        r"no column has a usual name for the targets .*--outcome.*--target.* are x, z$",
+        score="x",
+    )
 
 
 # Columns that look right are proposed where none has a usual name.
@@ -877,8 +868,7 @@ def test_one_event_in_arrays_is_proposed(tmp_path):
         r"probabilities may be in a; outcomes in b \(a guess from the values\); name the right "
         "columns, such as --probs a --tar"
     )
-    with pytest.raises(FileError, match=words):
-        read_predictions([tmp_path / "f.npz"])
+    refuse([tmp_path / "f.npz"], words)
 
 
 def test_models_have_an_outcome_proposed(tmp_path):
@@ -936,8 +926,7 @@ def test_a_guess_at_the_outcome_says_so_or_is_not_made(tmp_path, columns, option
 
 def test_a_file_with_another_fault_has_nothing_proposed(tmp_path):
     path = text(tmp_path / "f.csv", "x,z\n0.5,1\n0.5,1,2\n")
-    with pytest.raises(FileError, match=r"no column has a usual name .*; the columns are x, z$"):
-        read_predictions([path])
+    refuse([path], r"no column has a usual name .*; the columns are x, z$")
 
 
 @shared
@@ -1023,27 +1012,25 @@ def test_names_of_columns_from_the_head_of_a_file(tmp_path, ending):
 
 def test_a_long_list_of_columns_is_cut(tmp_path):
     path = write(tmp_path / "f.parquet", {f"x{j}": [0.5] for j in range(1200)})
-    with pytest.raises(FileError, match=r"x28, x29 and 1,170 more$"):
-        read_predictions([path], score="nothing")
+    refuse([path], r"x28, x29 and 1,170 more$", score="nothing")
 
 
 def test_the_same_name_twice(tmp_path):
     path = text(tmp_path / "f.csv", "score,score,outcome\n0.5,0.5,1\n")
-    with pytest.raises(FileError, match=r"has 2 columns named 'score'; rename all but one"):
-        read_predictions([path])
+    refuse([path], r"has 2 columns named 'score'; rename all but one")
     table = pa.Table.from_arrays([pa.array([0.5]), pa.array([0.5]), pa.array([1])], ["score", "score", "outcome"])
     pq.write_table(table, tmp_path / "f.parquet")
-    with pytest.raises(FileError, match=r"has 2 columns named 'score'|several columns"):
-        read_predictions([str(tmp_path / "f.parquet")])
-    with pytest.raises(FileError, match=r"has 2 columns named 'score'; rename all but one"):
-        read_predictions([str(tmp_path / "f.parquet")], score="score")
+    refuse([str(tmp_path / "f.parquet")], r"has 2 columns named 'score'|several columns")
+    refuse([str(tmp_path / "f.parquet")], r"has 2 columns named 'score'; rename all but one", score="score")
     # The engine would read Score for score.
     path = write(tmp_path / "g.parquet", {"Score": [0.75], "score": [0.5], "outcome": [1]})
     assert read_predictions([path], score="score").probs.tolist() == [0.5]
-    with pytest.raises(
-        FileError, match="has columns whose names differ only in upper and lower case: 'Score', 'score'; rename one"
-    ):
-        read_predictions([path], score="score", where="outcome = 1")
+    refuse(
+        [path],
+        "has columns whose names differ only in upper and lower case: 'Score', 'score'; rename one",
+        score="score",
+        where="outcome = 1",
+    )
 
 
 # Cells.
@@ -1057,11 +1044,9 @@ def test_nulls(tmp_path, ending, column):
     columns[column][2] = None
     path = write(tmp_path / f"f.{ending}", columns)
     match = rf"row 3, column '{column}' is empty \(null\); fill the cell, or .* --where \"{column} IS NOT NULL\"$"
-    with pytest.raises(FileError, match=match):
-        read_predictions([path], weight="w")
+    refuse([path], match, weight="w")
     match = rf"row 3, column '{column}' is empty \(null\); .* --where \"\(k = 1\) AND {column} IS NOT NULL\"$"
-    with pytest.raises(FileError, match=match):
-        read_predictions([path], weight="w", where="k = 1")
+    refuse([path], match, weight="w", where="k = 1")
     read = read_predictions([path], weight="w", where=f"{column} IS NOT NULL")
     assert read.rows == (3,)
     assert read.locate(2) == (path, 4)
@@ -1070,21 +1055,17 @@ def test_nulls(tmp_path, ending, column):
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "jsonl"])
 def test_nulls_among_labels(tmp_path, ending):
     path = write(tmp_path / f"f.{ending}", {"score": SCORES, "label": ["a", "b", None, "c"]})
-    with pytest.raises(FileError, match=r"row 3, column 'label' is empty \(null\)"):
-        read_predictions([path])
+    refuse([path], r"row 3, column 'label' is empty \(null\)")
     words = pa.array(["a", "b", None, "c"]).dictionary_encode()
     path = write(tmp_path / "g.parquet", {"score": SCORES, "label": words})
-    with pytest.raises(FileError, match=r"row 3, column 'label' is empty \(null\)"):
-        read_predictions([path])
+    refuse([path], r"row 3, column 'label' is empty \(null\)")
 
 
 def test_a_remedy_quotes_what_needs_quoting(tmp_path):
     path = write(tmp_path / "f.parquet", {"my p": [0.5, None], "outcome": [1, 0]})
-    with pytest.raises(FileError, match=r"""--where '"my p" IS NOT NULL'$"""):
-        read_predictions([path], score="my p")
+    refuse([path], r"""--where '"my p" IS NOT NULL'$""", score="my p")
     path = write(tmp_path / "g.parquet", {"score": [0.5, None], "order": [1, 0]})
-    with pytest.raises(FileError, match=r'--where "score IS NOT NULL"$'):
-        read_predictions([path], outcome="order")
+    refuse([path], r'--where "score IS NOT NULL"$', outcome="order")
 
 
 @pytest.mark.covering
@@ -1121,28 +1102,24 @@ def test_bad_cells(tmp_path, ending, cell, match, column):
     percent = r"write percentages as fractions, such as 0\.85 instead of 85%"
     if column == "score":
         percent = "pass --percent if the numbers are percentages"
-    with pytest.raises(FileError, match=match.format(column, sql=sql, percent=percent)) as caught:
-        read_predictions([str(path)], weight="w")
-    if "--where" in str(caught.value) and column != "outcome":
-        where = shlex.split(str(caught.value).split("--where ")[1])[0]
+    said = refuse([str(path)], match.format(column, sql=sql, percent=percent), weight="w")
+    if "--where" in said and column != "outcome":
+        where = shlex.split(said.split("--where ")[1])[0]
         assert len(read_predictions([str(path)], weight="w", where=where).targets) == 3
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
-    with pytest.raises(FileError, match=rf"row 3, column '{column}': .* is not a number"):
-        read_predictions([str(path)], weight="w", where="k = 1")
+    assert said.startswith(str(path))
+    assert "\n" not in said
+    refuse([str(path)], rf"row 3, column '{column}': .* is not a number", weight="w", where="k = 1")
 
 
 def test_a_bad_cell_among_truth_values(tmp_path):
     path = text(tmp_path / "f.csv", "score,won\n" + "0.5,true\n" * 30_000 + "0.5,maybe\n")
-    with pytest.raises(FileError, match=r"row 30001, column 'won': 'maybe' is not true or false; correct the cell"):
-        read_predictions([path], outcome="won")
+    refuse([path], r"row 30001, column 'won': 'maybe' is not true or false; correct the cell", outcome="won")
 
 
 def test_a_bad_cell_in_row_300_001(tmp_path):
     path = text(tmp_path / "f.csv", "score,outcome\n" + "0.25,1\n" * 300_000 + "abc,0\n" + "0.5,0\n" * 9)
     start = time.process_time()  # of all threads, whatever else runs on the machine
-    with pytest.raises(FileError, match=r"f\.csv: row 300001, column 'score': 'abc' is not a number; correct the cell"):
-        read_predictions([path])
+    refuse([path], r"f\.csv: row 300001, column 'score': 'abc' is not a number; correct the cell")
     assert time.process_time() - start < 2
     read = read_predictions([path], where="score <> 'abc'")
     assert read.rows == (300_009,)
@@ -1182,10 +1159,9 @@ def test_csv_that_is_malformed(tmp_path, body, match, where):
     if where is not None and "holds no rows" in match:
         match = "no row meets"
     path = text(tmp_path / "f.csv", body)
-    with pytest.raises(FileError, match=match) as caught:
-        read_predictions([path], where=where)
-    assert str(caught.value).startswith(path)
-    assert "\n" not in str(caught.value)
+    said = refuse([path], match, where=where)
+    assert said.startswith(path)
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize(
@@ -1214,10 +1190,9 @@ def test_csv_that_is_malformed(tmp_path, body, match, where):
 )
 def test_json_that_is_malformed(tmp_path, body, match):
     path = text(tmp_path / "f.jsonl", body)
-    with pytest.raises(FileError, match=match) as caught:
-        read_predictions([path])
-    assert str(caught.value).startswith(path)
-    assert "\n" not in str(caught.value)
+    said = refuse([path], match)
+    assert said.startswith(path)
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
@@ -1225,28 +1200,24 @@ def test_lists_that_are_malformed(tmp_path, ending):
     path = write(
         tmp_path / f"a.{ending}", {"probs": [[0.5, 0.5], [0.5, 0.25, 0.25], None], "y": [0, 1, 1], "k": [1, 2, 2]}
     )
-    with pytest.raises(FileError, match=r"row 3, column 'probs' is empty \(null\)"):
-        read_predictions([path])
-    with pytest.raises(
-        FileError, match="row 2, column 'probs' has a list of 3 values, but row 1 has 2; give every row a value"
-    ):
-        read_predictions([path], where="probs IS NOT NULL")
+    refuse([path], r"row 3, column 'probs' is empty \(null\)")
+    refuse(
+        [path],
+        "row 2, column 'probs' has a list of 3 values, but row 1 has 2; give every row a value",
+        where="probs IS NOT NULL",
+    )
     path = write(tmp_path / f"b.{ending}", {"probs": [[0.5, 0.5], [0.5, None]], "y": [0, 1]})
-    with pytest.raises(FileError, match=r"row 2, column 'probs' has a list that contains a null; give every class"):
-        read_predictions([path])
+    refuse([path], r"row 2, column 'probs' has a list that contains a null; give every class")
     path = write(tmp_path / f"c.{ending}", {"probs": [["a", "b"]], "y": [0]})
-    with pytest.raises(FileError, match=r"column 'probs' holds text, not numbers; name a column of numbers"):
-        read_predictions([path])
+    refuse([path], r"column 'probs' holds text, not numbers; name a column of numbers")
     path = write(tmp_path / f"d.{ending}", {"probs": [[[0.5], [0.5]]], "y": [0]})
-    with pytest.raises(FileError, match=r"column 'probs' holds lists of lists; write one list of numbers for each row"):
-        read_predictions([path])
+    refuse([path], r"column 'probs' holds lists of lists; write one list of numbers for each row")
 
 
 def test_a_ragged_list_in_a_later_batch(tmp_path):
     rows = [[0.5, 0.5]] * 70_000 + [[1.0]] * 70_000
     path = write(tmp_path / "f.parquet", {"probs": rows, "y": [0] * 140_000})
-    with pytest.raises(FileError, match=r"row 70001, column 'probs' has (a list|lists) of 1"):
-        read_predictions([path])
+    refuse([path], r"row 70001, column 'probs' has (a list|lists) of 1")
 
 
 @pytest.mark.covering
@@ -1263,16 +1234,14 @@ def test_truncated_files(tmp_path, ending, part, where):
         write(path, {"score": score, "outcome": (score > 0.5).astype(int)})
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * part)])
-    with pytest.raises(FileError, match=r"f\.[a-z.]*: (cannot be read|is damaged) \(.*\); ") as caught:
-        read_predictions([str(path)], where=where)
-    assert "\n" not in str(caught.value)
+    said = refuse([str(path)], r"f\.[a-z.]*: (cannot be read|is damaged) \(.*\); ", where=where)
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "npz", "npy", "csv.gz"])
 def test_files_that_are_something_else(tmp_path, ending):
     path = text(tmp_path / f"f.{ending}", "score,outcome\n0.5,1\n" * 20)
-    with pytest.raises(FileError, match=r"f\.[a-z.]*: (cannot be read|is damaged) \("):
-        read_predictions([path], targets_file=path if ending == "npy" else None)
+    refuse([path], r"f\.[a-z.]*: (cannot be read|is damaged) \(", targets_file=path if ending == "npy" else None)
 
 
 def test_an_arrow_stream(tmp_path):
@@ -1377,21 +1346,19 @@ def test_several_npz_with_named_arrays(tmp_path):
 def test_npz_that_cannot_be_used(tmp_path, arrays, options, match):
     path = tmp_path / "f.npz"
     np.savez(path, **arrays)
-    with pytest.raises(FileError, match=match):
-        read_predictions([str(path)], **options)
+    refuse([str(path)], match, **options)
 
 
 def test_npz_that_differ(tmp_path):
     np.savez(tmp_path / "a.npz", probs=np.ones((2, 3)), y=[0, 1])
     np.savez(tmp_path / "b.npz", probs=np.ones((2, 4)), y=[0, 1])
-    with pytest.raises(
-        FileError,
-        match=(
+    refuse(
+        [str(tmp_path / "*.npz")],
+        (
             r"b\.npz: array 'probs' has rows of shape \(4,\), but .*a\.npz has rows of shape \(3,\); pass files whose "
             "rows have the same shape"
         ),
-    ):
-        read_predictions([str(tmp_path / "*.npz")])
+    )
 
 
 def test_npy(tmp_path):
@@ -1405,36 +1372,36 @@ def test_npy(tmp_path):
     assert read.targets.tolist() == [0, 1, 1, 0]
     assert read.locate(2) == (str(tmp_path / "probs_1.npy"), 1)
     one = str(tmp_path / "probs_0.npy")
-    with pytest.raises(
-        FileError,
-        match=(
+    refuse(
+        [one],
+        (
             r"targets\.npy: has 4 rows, but the probabilities have 2 rows; pass the targets of exactly these "
             "rows"
         ),
-    ):
-        read_predictions([one], targets_file=targets)
-    with pytest.raises(
-        FileError,
-        match=(
+        targets_file=targets,
+    )
+    refuse(
+        [one],
+        (
             r"a \.npy file of probabilities contains no targets; name the \.npy file of the targets with "
             "--targets FILE"
         ),
-    ):
-        read_predictions([one])
-    with pytest.raises(FileError, match=r"a \.npy file has no column names, but --probs names 'p'; save a \.npz"):
-        read_predictions([one], targets_file=targets, probs="p")
-    with pytest.raises(FileError, match=r"nowhere\.npy: no such file"):
-        read_predictions([one], targets_file=str(tmp_path / "nowhere.npy"))
+    )
+    refuse(
+        [one], r"a \.npy file has no column names, but --probs names 'p'; save a \.npz", targets_file=targets, probs="p"
+    )
+    refuse([one], r"nowhere\.npy: no such file", targets_file=str(tmp_path / "nowhere.npy"))
     csv = write(tmp_path / "t.csv", {"y": [0, 1]})
-    with pytest.raises(FileError, match=r"t\.csv: is not a \.npy file; save the targets with numpy\.save"):
-        read_predictions([one], targets_file=csv)
+    refuse([one], r"t\.csv: is not a \.npy file; save the targets with numpy\.save", targets_file=csv)
     (tmp_path / "a.npz").write_bytes((tmp_path / "targets.npy").read_bytes())
-    with pytest.raises(FileError, match=r"a\.npz: holds a single array, not an archive; rename the file to \.npy"):
-        read_predictions([str(tmp_path / "a.npz")])
+    refuse([str(tmp_path / "a.npz")], r"a\.npz: holds a single array, not an archive; rename the file to \.npy")
     np.savez(tmp_path / "z.npz", probs=[1.0])
     (tmp_path / "z.npz").rename(tmp_path / "z.npy")
-    with pytest.raises(FileError, match=r"z\.npy: is an archive, not a single array; rename the file to \.npz"):
-        read_predictions([str(tmp_path / "z.npy")], targets_file=targets)
+    refuse(
+        [str(tmp_path / "z.npy")],
+        r"z\.npy: is an archive, not a single array; rename the file to \.npz",
+        targets_file=targets,
+    )
 
 
 # Around.
@@ -1476,8 +1443,7 @@ def test_only_the_used_columns_are_read(tmp_path):
     damaged[middle] ^= 0xFF
     path.write_bytes(damaged)
     assert read_predictions([str(path)]).rows == (n,)
-    with pytest.raises(FileError, match=r"f\.parquet: cannot be read \("):
-        read_predictions([str(path)], score="z")
+    refuse([str(path)], r"f\.parquet: cannot be read \(", score="z")
 
 
 @pytest.mark.parametrize(
@@ -1492,10 +1458,9 @@ def test_a_text_that_is_not_utf_8_is_an_error_where_it_is_used(tmp_path, options
     if not options:
         assert read_predictions([str(path)]).rows == (len(SCORES),)
         return
-    with pytest.raises(
-        FileError, match=r"f\.parquet: cannot be read \(.*(UTF8|UTF-8).*; write the file again if it is damaged"
-    ):
-        read_predictions([str(path)], **options)
+    refuse(
+        [str(path)], r"f\.parquet: cannot be read \(.*(UTF8|UTF-8).*; write the file again if it is damaged", **options
+    )
 
 
 @pytest.mark.parametrize(("library", "name"), [("duckdb", "f.jsonl"), ("pyarrow", "f.parquet"), ("pyarrow", "f.csv")])
@@ -1682,15 +1647,13 @@ def test_what_is_no_per_cent_is_an_error_that_names_the_row(tmp_path, ending, ce
     noun = "array" if ending == "npz" else "column"
     shown = repr(cell)
     match = f"row 3, {noun} 'score': {shown} is not a percentage from 0 to 100, such as 85 or '85%'; "
-    with pytest.raises(FileError) as caught:
-        read_predictions([path], percent=True)
-    assert str(caught.value).startswith(f"{path}: {match}")
+    said = refuse([path], percent=True)
+    assert said.startswith(f"{path}: {match}")
     if ending == "npz":
         return
-    where = shlex.split(str(caught.value).split("--where ")[1])[0]
+    where = shlex.split(said.split("--where ")[1])[0]
     np.testing.assert_array_equal(read_predictions([path], percent=True, where=where).probs, [0.5, 0.85, 0])
-    with pytest.raises(FileError, match="row 3, column 'score'"):
-        read_predictions([path], percent=True, where="k = 1")
+    refuse([path], "row 3, column 'score'", percent=True, where="k = 1")
 
 
 @pytest.mark.covering
@@ -1700,65 +1663,52 @@ def test_numbers_that_are_no_per_cents(tmp_path, ending, number):
     path = save(tmp_path / f"f.{ending}", [50, 85, number, 0])
     shown = f"'{float(number)}'" if ending == "csv" and number == 100.5 else f"{number}"
     shown = f"'{number}'" if ending == "csv" else shown
-    with pytest.raises(FileError) as caught:
-        read_predictions([path], percent=True)
-    assert f"row 3, {'array' if ending == 'npz' else 'column'} 'score': {shown} is not a percentage" in str(
-        caught.value
-    )
+    said = refuse([path], percent=True)
+    assert f"row 3, {'array' if ending == 'npz' else 'column'} 'score': {shown} is not a percentage" in said
     if ending != "npz":
-        where = shlex.split(str(caught.value).split("--where ")[1])[0]
+        where = shlex.split(said.split("--where ")[1])[0]
         assert len(read_predictions([path], percent=True, where=where).probs) == 3
 
 
 def test_commas_are_no_points(tmp_path):
     for cell in ("85,5%", "1,000"):
         path = save(tmp_path / "f.jsonl", ["50%", cell])
-        with pytest.raises(FileError, match=f"row 2, column 'score': '{cell}' is not a percentage"):
-            read_predictions([path], percent=True)
+        refuse([path], f"row 2, column 'score': '{cell}' is not a percentage", percent=True)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "npz"])
 def test_nan_and_truth_values_are_no_per_cents(tmp_path, ending):
     for scores, shown in (([50.0, float("nan")], "row 2, .*: nan"), ([True, False], "row 1, .*: True")):
         path = save(tmp_path / f"f.{ending}", scores)
-        with pytest.raises(FileError, match=f"{shown} is not a percentage from 0 to 100"):
-            read_predictions([path], percent=True)
+        refuse([path], f"{shown} is not a percentage from 0 to 100", percent=True)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
 def test_an_empty_cell_is_no_per_cent(tmp_path, ending):
     path = save(tmp_path / f"f.{ending}", ["50%", "85", None, "0"])
-    with pytest.raises(FileError, match=r"row 3, column 'score' is empty \(null\); .* --where \"score IS NOT NULL\"$"):
-        read_predictions([path], percent=True)
+    refuse([path], r"row 3, column 'score' is empty \(null\); .* --where \"score IS NOT NULL\"$", percent=True)
 
 
 def test_a_bad_per_cent_in_a_list(tmp_path):
     path = text(tmp_path / "f.jsonl", '{"probs": ["85%", 15], "y": 0}\n{"probs": [20, "most"], "y": 1}\n')
-    with pytest.raises(FileError, match=r"row 2, column 'probs': 'most' is not a percentage .*; correct the cell$"):
-        read_predictions([path], percent=True)
+    refuse([path], r"row 2, column 'probs': 'most' is not a percentage .*; correct the cell$", percent=True)
     path = str(tmp_path / "g.npz")
     np.savez(path, probs=[[85.0, 15], [20, 180]], y=[0, 1])
-    with pytest.raises(
-        FileError, match=r"row 2, array 'probs': 180 is not .*; correct the value before you save the array$"
-    ):
-        read_predictions([path], percent=True)
+    refuse([path], r"row 2, array 'probs': 180 is not .*; correct the value before you save the array$", percent=True)
 
 
 @pytest.mark.parametrize("ending", [*TABULAR, "npz"])
 def test_per_cent_signs_without_the_option(tmp_path, ending):
     path = save(tmp_path / f"f.{ending}", ["85%", "20%"])
-    with pytest.raises(FileError, match=r"'score'.*; pass --percent if the numbers are percentages$"):
-        read_predictions([path])
+    refuse([path], r"'score'.*; pass --percent if the numbers are percentages$")
     path = save(tmp_path / f"g.{ending}", [0.5, 0.25], w=["85%", "20%"])
-    with pytest.raises(FileError, match="'w'") as caught:
-        read_predictions([path], weight="w")
-    assert "--percent" not in str(caught.value)  # which is about probabilities
+    said = refuse([path], "'w'", weight="w")
+    assert "--percent" not in said  # which is about probabilities
 
 
 def test_lists_with_per_cent_signs_without_the_option(tmp_path):
     path = text(tmp_path / "f.jsonl", '{"probs": ["85%", 15], "y": 0}\n{"probs": [20, "80%"], "y": 1}\n')
-    with pytest.raises(FileError, match=r"row 1, column 'probs': .* not a list of numbers; pass --percent if"):
-        read_predictions([path])
+    refuse([path], r"row 1, column 'probs': .* not a list of numbers; pass --percent if")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
@@ -1768,11 +1718,9 @@ def test_a_fraction_beside_per_cent_signs_is_not_guessed(tmp_path, ending):
         r"row 3, .* 'score': '0\.85' has no percent sign but other values have one, so it may be a "
         "fraction; write all cells"
     )
-    with pytest.raises(FileError, match=match):
-        read_predictions([path], percent=True)
+    refuse([path], match, percent=True)
     path = save(tmp_path / f"f.{ending}", ["85%", "1"])
-    with pytest.raises(FileError, match=r"row 2, .* 'score': '1' has no percent sign"):
-        read_predictions([path], percent=True)
+    refuse([path], r"row 2, .* 'score': '1' has no percent sign", percent=True)
     for scores in (["0.85%", "70%"], ["0.85", "70"], ["70%", "0", "2"]):  # all alike, or no fractions
         read = read_predictions([save(tmp_path / f"g.{ending}", scores)], percent=True)
         assert read.probs[0] in (0.0085, 0.7)
@@ -1780,8 +1728,7 @@ def test_a_fraction_beside_per_cent_signs_is_not_guessed(tmp_path, ending):
 
 def test_a_fraction_is_seen_far_from_the_sign(tmp_path):
     path = text(tmp_path / "f.csv", "score,y\n" + "70,1\n" * 150_000 + "0.5,1\n" + "70,1\n" * 80_000 + "70%,1\n")
-    with pytest.raises(FileError, match=r"row 150001, column 'score': '0\.5' has no percent sign"):
-        read_predictions([path], percent=True)
+    refuse([path], r"row 150001, column 'score': '0\.5' has no percent sign", percent=True)
 
 
 @pytest.mark.covering
@@ -1790,8 +1737,7 @@ def test_a_fraction_is_seen_far_from_the_sign(tmp_path):
 def test_fractions_are_not_divided_by_100_again(tmp_path, ending, number):
     """Any number up to 1, but for rounding, may be a fraction; zeros are zero in both."""
     path = save(tmp_path / f"f.{ending}", [0, 0.2 if number != 1 else 0, number])
-    with pytest.raises(FileError, match=r"no value of .*score.* exceeds 1, .*; leave --percent out, or write per"):
-        read_predictions([path], percent=True)
+    refuse([path], r"no value of .*score.* exceeds 1, .*; leave --percent out, or write per", percent=True)
     assert read_predictions([save(tmp_path / f"g.{ending}", [0, 0.5, 1.1])], percent=True).probs[2] == 1.1 / 100
     assert not read_predictions([save(tmp_path / f"z.{ending}", [0, 0])], percent=True).probs.any()
 
@@ -1801,8 +1747,7 @@ def test_fractions_are_not_divided_by_100_again(tmp_path, ending, number):
 def test_fractions_of_any_width_are_not_divided_by_100_again(tmp_path, ending, dtype):
     scores = np.array([0.25, np.nextafter(np.array(1, dtype), np.array(2, dtype))], dtype)
     path = save(tmp_path / f"f.{ending}", scores if ending == "npz" else pa.array(scores))
-    with pytest.raises(FileError, match="exceeds 1, so the values look like fractions"):
-        read_predictions([path], percent=True)
+    refuse([path], "exceeds 1, so the values look like fractions", percent=True)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "npz"])
@@ -1811,8 +1756,12 @@ def test_each_model_and_each_file_must_be_in_per_cent(tmp_path, ending):
     with pytest.raises(FileError, match=r"no value of .*new.* exceeds 1"):
         read_models([path], scores=["score", "new"], percent=True)
     other = save(tmp_path / f"g.{ending}", [0.85, 0.2])
-    with pytest.raises(FileError, match=rf"g\.{ending}: .*no value of .*score.* exceeds 1"):
-        read_predictions([path, other], percent=True, **{"probs" if ending == "npz" else "score": "score"})
+    refuse(
+        [path, other],
+        rf"g\.{ending}: .*no value of .*score.* exceeds 1",
+        percent=True,
+        **{"probs" if ending == "npz" else "score": "score"},
+    )
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
@@ -1830,8 +1779,7 @@ def test_logits_are_no_per_cents(tmp_path, ending):
         "--percent is given, but the name of logits suggests logits; leave --percent out, or name "
         "the columns of probabilities"
     )
-    with pytest.raises(FileError, match=match):
-        read_predictions([str(path)], probs="logits", percent=True)
+    refuse([str(path)], match, probs="logits", percent=True)
     with pytest.raises(FileError, match=match):
         read_models([str(path)], scores=["score", "logits"], percent=True)
 
@@ -1840,8 +1788,7 @@ def test_a_file_of_logits_is_not_in_per_cent(tmp_path):
     np.save(tmp_path / "logits.npy", np.ones((2, 3)))
     np.save(tmp_path / "y.npy", [0, 1])
     match = "--percent is given, but the name of the file suggests logits; leave --percent out$"
-    with pytest.raises(FileError, match=match):
-        read_predictions([str(tmp_path / "logits.npy")], targets_file=str(tmp_path / "y.npy"), percent=True)
+    refuse([str(tmp_path / "logits.npy")], match, targets_file=str(tmp_path / "y.npy"), percent=True)
 
 
 @shared
@@ -1871,8 +1818,7 @@ def test_what_is_not_a_number_far_below_numbers_is_as_in_a_file_with_quotes(tmp_
     paths = [text(tmp_path / "a.csv", body), text(tmp_path / "b.csv", body.replace("0.25,1", '"0.25",1', 1))]
     for path in paths:
         if match is not None:
-            with pytest.raises(FileError, match=re.escape(match)):
-                read_predictions([path])
+            refuse([path], re.escape(match))
     if match is None:
         one, other = (read_predictions([path]) for path in paths)
         np.testing.assert_array_equal(one.probs, other.probs)

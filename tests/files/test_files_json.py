@@ -12,7 +12,7 @@ import pytest
 
 from calibrant.errors import FileError
 from calibrant.files import column_names
-from tests.reading_of import read_predictions
+from tests.reading_of import read_predictions, refuse
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -104,22 +104,20 @@ def test_what_pandas_writes(tmp_path):
 )
 def test_json_of_other_shapes(tmp_path, content, match):
     path = write(tmp_path / "f.json", content)
-    with pytest.raises(FileError, match=match) as caught:
-        read_predictions([path])
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
+    said = refuse([path], match)
+    assert said.startswith(str(path))
+    assert "\n" not in said
 
 
 def test_an_array_in_a_file_of_lines(tmp_path):
     path = write(tmp_path / "f.jsonl", json.dumps(ROWS))
-    with pytest.raises(
-        FileError,
-        match=(
+    refuse(
+        [path],
+        (
             "not with an object; write each object on one line, or rename a file with an array of "
             r"objects to \.json$"
         ),
-    ):
-        read_predictions([path])
+    )
 
 
 # Keys within objects.
@@ -188,12 +186,15 @@ def test_a_pattern_names_the_keys_of_an_object_and_so_the_classes(tmp_path, endi
 
 def test_objects_where_numbers_are_expected(tmp_path):
     path = stored(tmp_path / "f.jsonl")
-    with pytest.raises(
-        FileError, match=r"'pred' holds objects, not numbers; .* name the keys of the objects, such as pred\.\*"
-    ):
-        read_predictions([path], score="pred", outcome="label.won")
-    with pytest.raises(FileError, match=r"has no column 'pred\.q' \(--score\); did you mean 'pred\.p'\?"):
-        read_predictions([path], score="pred.q", outcome="label.won")
+    refuse(
+        [path],
+        r"'pred' holds objects, not numbers; .* name the keys of the objects, such as pred\.\*",
+        score="pred",
+        outcome="label.won",
+    )
+    refuse(
+        [path], r"has no column 'pred\.q' \(--score\); did you mean 'pred\.p'\?", score="pred.q", outcome="label.won"
+    )
 
 
 def test_names_of_keys_for_the_completion(tmp_path):
@@ -204,8 +205,7 @@ def test_names_of_keys_for_the_completion(tmp_path):
 
 def test_a_key_within_objects_is_proposed_with_its_path(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"meta": {"task": "x"}, "mask": 1, "score": 0.3, "label": 1}\n')
-    with pytest.raises(FileError, match=r"has no column 'task' \(--by\); did you mean 'meta\.task'\?"):
-        read_predictions([tmp_path / "a.jsonl"], by=["task"])
+    refuse([tmp_path / "a.jsonl"], r"has no column 'task' \(--by\); did you mean 'meta\.task'\?", by=["task"])
 
 
 # ---------------------------------------------------------------- probabilities by label
@@ -275,8 +275,7 @@ def test_structs_and_maps_of_probabilities(tmp_path, ending):
         read = read_predictions([path], probs=probs)
         np.testing.assert_array_equal(read.probs, BY_LABEL[:, [LABELS.index(name) for name in read.class_names]])
     path = saved(tmp_path / f"g.{ending}", {"probs": rows, "target": TRUTH})
-    with pytest.raises(FileError, match=r"column 'probs' contains objects; .*, such as --probs 'probs\.\*'$"):
-        read_predictions([path])
+    refuse([path], r"column 'probs' contains objects; .*, such as --probs 'probs\.\*'$")
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
@@ -285,9 +284,8 @@ def test_a_list_without_a_label_or_with_one_twice_is_an_error(tmp_path, ending):
         lists = objects("label", "score")
         lists[3] = change(lists[3])
         path = saved(tmp_path / f"f.{ending}", {"pred": lists, "label": TRUTH})
-        with pytest.raises(FileError, match=r"row 4, column .pred\..* is empty \(null\)") as caught:
-            read_predictions([path], probs="pred")
-        where = shlex.split(str(caught.value).split("out with ")[1])[1]
+        said = refuse([path], r"row 4, column .pred\..* is empty \(null\)", probs="pred")
+        where = shlex.split(said.split("out with ")[1])[1]
         assert len(read_predictions([path], probs="pred", where=where).probs) == 5
 
 
@@ -303,5 +301,4 @@ def test_a_list_without_a_label_or_with_one_twice_is_an_error(tmp_path, ending):
 )
 def test_what_is_wrong_with_json_is_said(tmp_path, name, content, words):
     (tmp_path / name).write_text(content)
-    with pytest.raises(FileError, match=words):
-        read_predictions([tmp_path / name])
+    refuse([tmp_path / name], words)

@@ -17,14 +17,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from calibrant import files
-from calibrant.cli import main
-from calibrant.errors import FileError, MissingDependencyError
+from calibrant.errors import MissingDependencyError
 from calibrant.errors.exceptions import install_command, package_command
 from calibrant.files import FilePredictions, column_names, engine, local
-from tests.reading_of import asked, read_predictions
+from tests.in_process import fail, run, succeed
+from tests.reading_of import asked, read_predictions, refuse
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -36,13 +35,6 @@ OUTCOMES = [0, 1, 1, 1]
 CSV = "score,outcome\n" + "".join(f"{s},{y}\n" for s, y in zip(SCORES, OUTCOMES, strict=True))
 ROWS = [{"score": score, "outcome": outcome} for score, outcome in zip(SCORES, OUTCOMES, strict=True)]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
-
-
-def run(*args: str, stdin: str | bytes | None = None) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, args, input=stdin, prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 class Stream(io.TextIOWrapper):
@@ -84,11 +76,10 @@ def test_the_command_reads_standard_input(tmp_path):
 
 
 def test_an_error_in_standard_input_names_it_and_the_row():
-    status, _, err = run("report", "-", stdin=CSV + "1.5,1\n")
-    assert status == 1
+    err = fail("report", "-", stdin=CSV + "1.5,1\n")
     assert err.startswith("calibrant: standard input: row 5, column 'score': expected")
     assert "/" not in err.replace("n/a", "")  # no path of a copy
-    status, _, err = run("report", "-", stdin="x,y\n0.5,1\n0.25,0\n")
+    _, _, err = run("report", "-", stdin="x,y\n0.5,1\n0.25,0\n")
     assert err.endswith("name the right columns, such as: calibrant report - --score x --outcome y\n")
 
 
@@ -108,31 +99,24 @@ def test_an_error_in_standard_input_names_it_and_the_row():
 )
 def test_standard_input_that_cannot_be_used(monkeypatch, content, match):
     monkeypatch.setattr(sys, "stdin", Stream(content))
-    with pytest.raises(FileError, match=match):
-        read_predictions(["-"])
+    refuse(["-"], match)
 
 
 def test_standard_input_that_is_closed_or_a_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(FileError, match=r"^standard input: is closed; name a file, or pipe"):
-        read_predictions(["-"])
+    refuse(["-"], r"^standard input: is closed; name a file, or pipe")
 
     class Terminal(io.BytesIO):
         def isatty(self) -> bool:
             return True
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Terminal(CSV.encode())))
-    with pytest.raises(
-        FileError,
-        match=(r"^standard input: is a terminal; pipe CSV or JSON lines into the command, such as: .*< predictions"),
-    ):
-        read_predictions(["-"])
+    refuse(["-"], r"^standard input: is a terminal; pipe CSV or JSON lines into the command, such as: .*< predictions")
 
 
 def test_standard_input_twice(monkeypatch):
     monkeypatch.setattr(sys, "stdin", Stream(CSV))
-    with pytest.raises(FileError, match=r"^standard input: is named twice; name each file once$"):
-        read_predictions(["-", "-"])
+    refuse(["-", "-"], r"^standard input: is named twice; name each file once$")
 
 
 # Workbooks.
@@ -174,8 +158,7 @@ def test_every_byte_of_a_workbook_passes_its_checksum(tmp_path, workbook):
     data, cell = (tmp_path / "stored.xlsx").read_bytes(), f"<v>{TABLE[1][0]}</v>".encode()
     assert data.count(cell) == 1
     (tmp_path / "bad.xlsx").write_bytes(data.replace(cell, cell.replace(b"0.", b"1.")))
-    with pytest.raises(FileError, match=r"bad\.xlsx: cannot be read \(.*(checksum|CRC)"):
-        read_predictions([tmp_path / "bad.xlsx"])
+    refuse([tmp_path / "bad.xlsx"], r"bad\.xlsx: cannot be read \(.*(checksum|CRC)")
 
 
 def test_the_reader_of_a_workbook_may_end_in_any_way(workbook, monkeypatch, tmp_path):
@@ -191,8 +174,7 @@ def test_the_reader_of_a_workbook_may_end_in_any_way(workbook, monkeypatch, tmp_
         program.write_text(code)
         path.touch()  # another version of the file
         os.utime(path, ns=(0, hash(code) % 10**15))
-        with pytest.raises(FileError, match=words):
-            read_predictions([path])
+        refuse([path], words)
 
 
 @pytest.mark.parametrize("where", [None, "outcome >= 0"])
@@ -250,8 +232,7 @@ def test_cells_that_are_not_formatted_as_per_cent(tmp_path, number_format):
     path = formatted(tmp_path / "f.xlsx", [number_format], [20, 90.5, 0])
     assert read_predictions([path], percent=True).probs.tolist() == [0.2, 0.905, 0]
     path = formatted(tmp_path / "g.xlsx", [number_format], [0.2, 0.9, 1])
-    with pytest.raises(FileError, match="exceeds 1, so the values look like fractions; leave --percent out"):
-        read_predictions([path], percent=True)
+    refuse([path], "exceeds 1, so the values look like fractions; leave --percent out", percent=True)
 
 
 @pytest.mark.parametrize("scores", [[0.2, 20, 0.9], [0.2, "20%", 0.9]])
@@ -261,36 +242,31 @@ def test_cells_of_which_some_are_formatted_as_per_cent(tmp_path, scores):
         r"f\.xlsx: 2 cells of score are formatted as percent, but 1 are not; in the workbook, give "
         "all cells with probabilities the same format"
     )
-    with pytest.raises(FileError, match=match):
-        read_predictions([path], percent=True)
+    refuse([path], match, percent=True)
     path = formatted(tmp_path / "g.xlsx", ["0%", "General"], [0.2, 0, 0.9])
     assert read_predictions([path], percent=True).probs.tolist() == [0.2, 0, 0.9]
 
 
 def test_workbooks_that_cannot_be_used(workbook, tmp_path, monkeypatch):
     path = workbook("two.xlsx", A=TABLE, B=TABLE)
-    with pytest.raises(FileError, match=r"two\.xlsx: has 2 sheets with cells: A, B; name the sheet .*--sheet A"):
-        read_predictions([path])
-    with pytest.raises(FileError, match=r"none\.xlsx: has no filled cells"):
-        read_predictions([workbook("none.xlsx", A=[])])
+    refuse([path], r"two\.xlsx: has 2 sheets with cells: A, B; name the sheet .*--sheet A")
+    refuse([workbook("none.xlsx", A=[])], r"none\.xlsx: has no filled cells")
     hole = [*TABLE[:2], [None, 1, "x"]]
-    with pytest.raises(FileError, match=r"hole\.xlsx: row 2, column 'score' is empty \(null\)"):
-        read_predictions([workbook("hole.xlsx", A=hole)])
+    refuse([workbook("hole.xlsx", A=hole)], r"hole\.xlsx: row 2, column 'score' is empty \(null\)")
     whole = workbook("whole.xlsx", A=TABLE)
     (tmp_path / "cut.xlsx").write_bytes(whole.read_bytes()[:800])
-    with pytest.raises(
-        FileError, match=r"cut\.xlsx: cannot be read \(.*\); save the file again as \.xlsx, without a password"
-    ):
-        read_predictions([tmp_path / "cut.xlsx"])
+    refuse(
+        [tmp_path / "cut.xlsx"], r"cut\.xlsx: cannot be read \(.*\); save the file again as \.xlsx, without a password"
+    )
     read = files.read_predictions([str(tmp_path / "cut.xlsx"), str(whole)], asked({}), keep=True, keep_going=True)
     assert isinstance(read, FilePredictions)
     assert [path for path, _ in read.omitted] == [str(tmp_path / "cut.xlsx")]
     (tmp_path / "empty.xlsx").touch()
-    with pytest.raises(FileError, match=r"empty\.xlsx: is empty \(0 bytes\)"):
-        read_predictions([tmp_path / "empty.xlsx"])
+    refuse([tmp_path / "empty.xlsx"], r"empty\.xlsx: is empty \(0 bytes\)")
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "20kB")
-    with pytest.raises(FileError, match=r"large\.xlsx: takes .* GB when it is decompressed; save the sheet as CSV"):
-        read_predictions([workbook("large.xlsx", A=TABLE)])
+    refuse(
+        [workbook("large.xlsx", A=TABLE)], r"large\.xlsx: takes .* GB when it is decompressed; save the sheet as CSV"
+    )
 
 
 def test_the_library_of_workbooks_is_missing(tmp_path, monkeypatch):
@@ -363,15 +339,11 @@ def test_files_of_the_web(tmp_path, server, name):
 
 
 def test_what_the_web_does_not_give(tmp_path, server, monkeypatch):
-    with pytest.raises(FileError, match=r"/none\.csv: cannot be fetched \(.*404.*\); check the name, the net"):
-        read_predictions([f"{server}/none.csv"])
+    refuse([f"{server}/none.csv"], r"/none\.csv: cannot be fetched \(.*404.*\); check the name, the net")
     (tmp_path / "silent.csv").write_text(CSV)
     monkeypatch.setattr(local, "PATIENCE", 0.3)
     start = time.monotonic()
-    with pytest.raises(
-        FileError, match=r"silent\.csv: (sent nothing for 0 seconds|cannot be fetched \(timed out\)); che"
-    ):
-        read_predictions([f"{server}/silent.csv"])
+    refuse([f"{server}/silent.csv"], r"silent\.csv: (sent nothing for 0 seconds|cannot be fetched \(timed out\)); che")
     assert time.monotonic() - start < 2
     assert local.PATIENCE < 10
 
@@ -384,8 +356,7 @@ def test_a_slow_server_is_not_a_silent_one(server, monkeypatch):
 
 
 def test_a_file_that_ends_early_is_refused(server):
-    with pytest.raises(FileError, match=r"/cut\.csv: ended after \d\d,000 of 150,014 bytes; try again, or copy"):
-        read_predictions([f"{server}/cut.csv"])
+    refuse([f"{server}/cut.csv"], r"/cut\.csv: ended after \d\d,000 of 150,014 bytes; try again, or copy")
 
 
 def test_a_slow_bucket_is_not_a_silent_one(monkeypatch):
@@ -421,14 +392,12 @@ def test_the_package_of_a_protocol_is_missing(monkeypatch, protocol, package):
     start = time.monotonic()
     command = re.escape(package_command(package))
     match = rf"^{protocol}://b/f\.csv: needs the package {package}, which is not installed; run: {command}, or"
-    with pytest.raises(FileError, match=match):
-        read_predictions([f"{protocol}://b/f.csv"])
+    refuse([f"{protocol}://b/f.csv"], match)
     assert time.monotonic() - start < 10
 
 
 def test_an_unknown_protocol():
-    with pytest.raises(FileError, match=r"^ftp://b/f\.csv: unknown protocol ftp://; use one of s3://, gs://"):
-        read_predictions(["ftp://b/f.csv"])
+    refuse(["ftp://b/f.csv"], r"^ftp://b/f\.csv: unknown protocol ftp://; use one of s3://, gs://")
 
 
 def test_other_protocols_are_read_by_fsspec(monkeypatch):
@@ -441,8 +410,7 @@ def test_other_protocols_are_read_by_fsspec(monkeypatch):
     assert read.probs.tolist() == SCORES * 2
     assert read.paths == ("memory:///logs/a.csv", "memory:///logs/b.csv")
     assert read_predictions(["memory://logs/a.csv"]).paths == ("memory://logs/a.csv",)
-    with pytest.raises(FileError, match=r"^memory://logs/\*\.npz: no file matches this pattern; check"):
-        read_predictions(["memory://logs/*.npz"])
+    refuse(["memory://logs/*.npz"], r"^memory://logs/\*\.npz: no file matches this pattern; check")
 
 
 def test_what_spark_cannot_read(tmp_path):
@@ -475,21 +443,18 @@ def test_pipes_and_devices_are_not_read(tmp_path, name):
     os.mkfifo(tmp_path / name)
     os.symlink("/dev/zero", tmp_path / f"zero{name}")
     for path in (name, f"zero{name}"):
-        with pytest.raises(FileError, match=r"is a pipe or a device, not a file; copy the data"):
-            read_predictions([tmp_path / path])
+        refuse([tmp_path / path], r"is a pipe or a device, not a file; copy the data")
 
 
 def test_a_name_of_many_parts_is_refused_at_once(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"score": 0.5, "outcome": 1, "a": {"b": 1}}\n')
     for options in ({"score": ".".join("a" * 50_000)}, {"by": [".".join("a" * 50_000)]}):
-        with pytest.raises(
-            FileError,
-            match=(
-                "the name of a column has 99,999 characters; pass a name or an expression of at most 5,000 characters"
-            ),
-        ):
-            read_predictions([path], **options)
+        refuse(
+            [path],
+            "the name of a column has 99,999 characters; pass a name or an expression of at most 5,000 characters",
+            **options,
+        )
 
 
 @pytest.mark.parametrize(
@@ -509,11 +474,10 @@ def test_a_package_that_does_not_load_is_not_called_missing(tmp_path, monkeypatc
     for loaded in [each for each in sys.modules if each.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setattr(engine, "open_engine", open_engine)
-    done = CliRunner().invoke(main, ["report", str(tmp_path / name), "--n-resamples", "0"])
-    assert done.exit_code == 1
-    assert words in done.stderr
-    assert "not installed" not in done.stderr
-    assert done.stderr.count("\n") == 1
+    err = fail("report", tmp_path / name, "--n-resamples", "0")
+    assert words in err
+    assert "not installed" not in err
+    assert err.count("\n") == 1
 
 
 # Texts in other encodings.
@@ -526,8 +490,7 @@ ENCODINGS = ("cp1252", "latin-1", "utf-16", "utf-16-be", "mac-roman")
 
 
 def brier(*args: str, stdin: bytes | None = None) -> float:
-    status, out, err = run("report", *args, "--measures", "brier", "--json", "-", "--quiet", stdin=stdin)
-    assert status == 0, err
+    out, _ = succeed("report", *args, "--measures", "brier", "--json", "-", "--quiet", stdin=stdin)
     return float(json.loads(out)["estimates"]["brier"]["value"])
 
 
@@ -572,11 +535,8 @@ def test_an_error_proposes_the_encoding(tmp_path):
     ):
         path = tmp_path / ("f.jsonl" if text is NAMED_LINES else "f.csv")
         path.write_bytes(text.encode(encoding))
-        status, _, err = run("report", str(path), "--by", "who" if "who," in text else "größe")
-        assert status == 1
-        assert words in err
-        status, _, _ = run("report", str(path), "--encoding", encoding, "--quiet")  # the remedy, typed
-        assert status == 0
+        assert words in fail("report", str(path), "--by", "who" if "who," in text else "größe")
+        succeed("report", str(path), "--encoding", encoding, "--quiet")  # the remedy, typed
 
 
 def test_encodings_and_sheets_that_cannot_be_used(tmp_path, workbook):

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from tests.reading_of import read_predictions
+from tests import in_process
+from tests.reading_of import read_predictions, refuse
 
 pytest.importorskip("duckdb", reason="the report extra is not installed")
-from calibrant.cli import main
 from calibrant.errors import FileError
 from calibrant.files.class_names import event_of, order_of
 from calibrant.files.column_options import Unnamed
@@ -30,9 +29,8 @@ cases = pytest.mark.skipif(not CASES.is_dir(), reason="the folder of cases is no
 
 
 def run(*words: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, [str(word) for word in words], prog_name="calibrant")
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, " ".join(result.stderr.split())
+    status, out, err = in_process.run(*words)
+    return status, out, " ".join(err.split())
 
 
 def written(path: Path, **columns: object) -> str:
@@ -295,16 +293,14 @@ def test_per_cents_below_one_half_beside_what_was_right_are_asked_about(tmp_path
     path = written(tmp_path / "b.csv", prob=[f"{p}{sign}" for p in (60, 90, 70)], correct=[1, 1, 0])
     assert read_predictions([path], percent=True).probs.tolist() == [0.6, 0.9, 0.7]
     path = written(tmp_path / "c.csv", prob=["low", "high", "low"], correct=[1, 1, 0])
-    with pytest.raises(FileError, match="holds text such as 'low'"):
-        read_predictions([path])
+    refuse([path], "holds text such as 'low'")
 
 
 def test_arrays_of_predicted_labels_ask_for_an_array_of_what_is_right(tmp_path):
     rng = np.random.default_rng(0)
     confidences, predictions, labels = rng.uniform(0.5, 1, 40), rng.integers(0, 3, 40), rng.integers(0, 3, 40)
     np.savez(tmp_path / "a.npz", confidences=confidences, predictions=predictions, labels=labels)
-    with pytest.raises(FileError, match=r"save an array of outcomes, 1 for a correct prediction and 0 otherwise$"):
-        read_predictions([tmp_path / "a.npz"])
+    refuse([tmp_path / "a.npz"], r"save an array of outcomes, 1 for a correct prediction and 0 otherwise$")
     np.savez(tmp_path / "b.npz", confidences=confidences, correct=predictions == labels)
     assert read_predictions([tmp_path / "b.npz"]).probs.tolist() == confidences.tolist()
 

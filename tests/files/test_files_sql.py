@@ -16,16 +16,15 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant import files, frames
-from calibrant.cli.commands import main
 from calibrant.errors import FileError, InputError
 from calibrant.files import Options, engine
 from calibrant.files import sql as expressions
 from calibrant.inputs.group_rows import group_name
-from tests.reading_of import read_predictions
+from tests.in_process import fail, json_of, run, succeed
+from tests.reading_of import read_predictions, refuse
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 duckdb = pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -36,11 +35,6 @@ import pyarrow.parquet as pq  # noqa: E402
 
 NAN, INF = math.nan, math.inf
 open_engine = engine.open_engine  # before the tests share one
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
-    return result.exit_code, result.stdout, result.stderr
 
 
 # ---------------------------------------------------------------- writers
@@ -283,8 +277,7 @@ def test_the_zone_is_said_and_checked(tmp_path: Path) -> None:
     assert "- time zone: Asia/Tokyo\n" in out
     assert "time zone" not in run("report", path, "--n-resamples", 0, "--markdown", "-")[1]
     for wrong in ("Asia/Tokio", "localtime"):
-        status, _, err = run("report", path, "--timezone", wrong)
-        assert (status, f"there is no time zone '{wrong}'; " in err) == (2, True)
+        assert f"there is no time zone '{wrong}'; " in fail("report", path, "--timezone", wrong, status=2)
 
 
 @pytest.mark.slow
@@ -597,8 +590,7 @@ def test_parts_of_dates_that_put_years_together_get_a_caution(sql: str, year: st
 
 def test_the_caution_is_said(tmp_path: Path) -> None:
     path = written(tmp_path, "pyarrow", IN_TWO_YEARS)
-    status, out, err = run("report", path, "--by", "quarter(date)", "--n-resamples", 0)
-    assert status == 0
+    out, err = succeed("report", path, "--by", "quarter(date)", "--n-resamples", 0)
     assert "groups: quarter(date) (2023 to 2025 together)" in " ".join(out.split())
     assert "calibrant: --by 'quarter(date)' puts rows of the years 2023 to 2025 into the same groups" in " ".join(
         err.split()
@@ -624,8 +616,13 @@ def test_all_expressions_that_cannot_be_used_are_said_at_once(tmp_path):
         "a column position",
     ):
         assert str(caught.value).count(said) == 1
-    with pytest.raises(FileError, match=r"has no columns 'weight' \(--weight\).*, 'a' \(--probs\).*, 'b' \(--probs\)"):
-        read_predictions([str(path)], probs="p,a,b", target="y", weight="weight")
+    refuse(
+        [str(path)],
+        r"has no columns 'weight' \(--weight\).*, 'a' \(--probs\).*, 'b' \(--probs\)",
+        probs="p,a,b",
+        target="y",
+        weight="weight",
+    )
 
 
 # ---------------------------------------------------------------- the score as an expression
@@ -662,9 +659,7 @@ KINDS = ("csv", "jsonl", "arrow", "parquet", "xlsx")
 
 
 def report_of(path: str, *options: str) -> dict[str, Any]:
-    status, stdout, stderr = run("report", path, *options, "--outcome", "y", "--json", "-")
-    assert status == 0, stderr
-    result: dict[str, Any] = json.loads(stdout)
+    result = json_of("report", path, *options, "--outcome", "y")
     return {name: value for name, value in result.items() if name not in ("files", "columns", "source", "sources")}
 
 
@@ -759,7 +754,6 @@ def test_models_are_columns_alone(tmp_path: Path) -> None:
 def test_errors_about_dates_say_how_to_write_one(tmp_path, options, said):
     path = tmp_path / "f.csv"
     path.write_text("score,outcome,word,day,time\n" + "0.5,1,web,2026-11-03,2026-11-03 12:00:00\n" * 20)
-    status, _, err = run("report", str(path), "--score", "score", "--outcome", "outcome", *options)
-    assert status == 1
+    err = fail("report", str(path), "--score", "score", "--outcome", "outcome", *options)
     assert said in " ".join(err.split())
     assert "field format" not in err

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from calibrant.cli import main
 from calibrant.errors import FileError
 from calibrant.files.paths import expand, partitions_of
+from tests.in_process import fail, run, succeed
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -47,15 +46,8 @@ def predictions(seed: int, rows: int = 40) -> Table:
     return {"score": scores.tolist(), "outcome": (rng.uniform(size=rows) < scores).astype(int).tolist()}
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(map(str, args)), prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
 def groups(*args: object) -> dict[str, int]:
-    status, out, err = run("report", *args, "--json", "-", "--quiet")
-    assert status == 0, err
+    out, _ = succeed("report", *args, "--json", "-", "--quiet")
     return {group["name"]: group["report"]["n"] for group in json.loads(out)["groups"]}
 
 
@@ -80,12 +72,9 @@ def test_the_columns_of_paths_are_columns(lake):
     assert groups(lake, "--by", "year", "--where", "year >= 2022") == {"2022": 42}
     assert groups(lake, "--by", "year", "--where", "site = 'north & west'") == {"2021": 81}
     assert groups(lake, "--by", "year", "--where", "site IS NULL") == {"2022": 42}
-    status, out, err = run("report", lake, "--cluster", "day", "--json", "-", "--quiet")
-    assert status == 0, err
+    out, _ = succeed("report", lake, "--cluster", "day", "--json", "-", "--quiet")
     assert json.loads(out)["clusters"]["clusters"] == 3
-    status, _, err = run("report", lake, "--by", "yaer")
-    assert status == 1
-    assert "did you mean 'year'?" in err
+    assert "did you mean 'year'?" in fail("report", lake, "--by", "yaer")
 
 
 def test_a_monitor_makes_slices_of_the_days_in_paths(lake, tmp_path):
@@ -113,8 +102,7 @@ def test_a_usual_name_in_a_path_is_not_read_without_an_option(tmp_path):
     for kind in KINDS:
         save(tmp_path / kind / "label=cat" / "p=1" / f"f.{kind}", predictions(1, 8))
         for extra in ((), ("--where", "score >= 0")):
-            status, out, err = run("report", tmp_path / kind, *extra, "--json", "-", "--quiet")
-            assert status == 0, err
+            out, _ = succeed("report", tmp_path / kind, *extra, "--json", "-", "--quiet")
             assert json.loads(out)["source"]["columns"] == {"probs": "score", "targets": "outcome"}
 
 
@@ -140,8 +128,7 @@ def test_folders_that_cannot_be_used(tmp_path):
 def test_an_output_is_no_file_below_a_folder_that_is_read(tmp_path):
     save(tmp_path / "data" / "deep" / "a.jsonl", predictions(1))
     before = (tmp_path / "data" / "deep" / "a.jsonl").read_bytes()
-    status, _, err = run("report", tmp_path / "data", "--json", tmp_path / "data" / "deep" / "a.jsonl")
-    assert status == 2
+    err = fail("report", tmp_path / "data", "--json", tmp_path / "data" / "deep" / "a.jsonl", status=2)
     assert "is also read" in err
     assert (tmp_path / "data" / "deep" / "a.jsonl").read_bytes() == before
 
@@ -183,14 +170,12 @@ def test_columns_that_are_not_used_may_have_one_name(tmp_path, kind, other):
     save(tmp_path / f"once.{kind}", predictions(3))
     _, expected, _ = run("report", tmp_path / f"once.{kind}", "--json", "-", "--quiet")
     for extra in ((), ("--where", "score >= 0")):
-        status, out, err = run("report", path, *extra, "--json", "-", "--quiet")
-        assert status == 0, err
+        out, _ = succeed("report", path, *extra, "--json", "-", "--quiet")
         assert json.loads(out)["estimates"] == json.loads(expected)["estimates"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
 @pytest.mark.parametrize("option", ["--by", "--cluster", "--where", "--score", "--outcome"])
 def test_a_column_that_is_used_has_a_name_of_its_own(tmp_path, kind, option):
-    status, _, err = run("report", twice(tmp_path, kind, "id"), option, "id > 3" if option == "--where" else "id")
-    assert status == 1
+    err = fail("report", twice(tmp_path, kind, "id"), option, "id > 3" if option == "--where" else "id")
     assert "has 2 columns named 'id'; rename all but one" in err

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli.commands import main
+from tests import in_process
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -29,10 +29,7 @@ RIGHT = {name: (RNG.random(N) < p).astype(int) for name, p in SCORES.items()}
 IDS = np.array([f"q{k}" for k in RNG.permutation(N)])
 TOPICS = np.arange(N) // 8
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_folder")
 
 
 def long(outcomes: dict[str, Any] | None = None, ids: Any = IDS, names: tuple[str, ...] = NAMES) -> dict[str, Any]:
@@ -55,9 +52,9 @@ def write(name: str, columns: dict[str, Any], rows: Any = slice(None)) -> None:
         pc.write_csv(table, name) if name.endswith(".csv") else pq.write_table(table, name)
 
 
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, ["compare", *map(str, arguments)], catch_exceptions=False)
-    return result.exit_code, result.stdout, result.stderr
+run = partial(in_process.run, "compare")
+succeed = partial(in_process.succeed, "compare")
+fail = partial(in_process.fail, "compare")
 
 
 def compared(*arguments: object) -> dict[str, Any]:
@@ -96,12 +93,10 @@ def test_outcomes_that_differ_are_the_models_own() -> None:
     theirs = calibrant.compare({name: (SCORES[name], RIGHT[name]) for name in NAMES}).to_dict()
     assert without_source(compared("long.parquet", *LONG, "--on", "id")) == theirs
     assert without_source(compared("long.parquet", *LONG, "--on", "id", "--own-outcomes")) == theirs
-    status, out, _ = run("long.parquet", *LONG, "--on", "id")
-    assert status == 0
+    out, _ = succeed("long.parquet", *LONG, "--on", "id")
     differing = int(np.sum(np.any([RIGHT[name] != RIGHT["gpt"] for name in NAMES], axis=0)))
     assert f"each model has its own outcomes: they differ in {differing} rows" in " ".join(out.split())
-    status, _, err = run("long.parquet", *LONG, "--on", "id", "--same-outcomes")
-    assert status == 1
+    err = fail("long.parquet", *LONG, "--on", "id", "--same-outcomes")
     assert re.search(r"row \d+, column 'correct' contains [01], but row \d+ contains [01]; correct the outcome", err)
     assert "pass --own-outcomes" in err
 
@@ -111,8 +106,7 @@ def test_outcomes_that_differ_in_few_rows_are_a_question() -> None:
     columns = long(few)
     write("long.csv", {**columns, "y": columns["correct"]})
     options = ("--by", "model", "--score", "confidence", "--outcome", "y", "--on", "id")
-    status, _, err = run("long.csv", *options)
-    assert status == 1
+    err = fail("long.csv", *options)
     assert (
         "column 'y' differs between the models in 7 of 400 rows; pass --own-outcomes if each model has its own" in err
     )
@@ -126,8 +120,7 @@ def test_true_classes_that_differ_are_an_error() -> None:
     target = np.tile(np.arange(50) % 3, 2)
     target[77] = (target[77] + 1) % 3
     write("classes.csv", {name: np.broadcast_to(value, 100) for name, value in rows.items()} | {"target": target})
-    status, _, err = run("classes.csv", "--by", "model", "--on", "q", "--probs", "p_*", "--target", "target")
-    assert status == 1
+    err = fail("classes.csv", "--by", "model", "--on", "q", "--probs", "p_*", "--target", "target")
     assert "row 78, column 'target' contains" in err
 
 
@@ -217,8 +210,7 @@ def test_files_of_models_with_their_own_outcomes() -> None:
     files = [f"{name}.jsonl" for name in NAMES]
     theirs = calibrant.compare({name: (SCORES[name], RIGHT[name]) for name in NAMES}).to_dict()
     assert without_source(compared(*files, "--on", "id", "--own-outcomes")) == theirs
-    status, _, err = run(*files, "--on", "id")
-    assert status == 1
+    err = fail(*files, "--on", "id")
     assert "correct the outcome in one of the two files; if each model has its own outcomes" in err
 
 
@@ -333,8 +325,7 @@ def test_bad_rows_are_named(columns: dict[str, Any], options: tuple[str, ...], s
 def test_large_integers_of_several_types_are_not_paired() -> None:
     write("a.parquet", {"id": np.arange(N, dtype=np.uint64) * 4 + 2**53, "p": Q, "y": Y})
     write("b.parquet", {"id": np.arange(N, dtype=np.int64) * 4 + 2**53 + 1, "p": Q**2, "y": Y})
-    status, _, err = run("a.parquet", "b.parquet", "--score", "p", "--outcome", "y", "--on", "id")
-    assert status == 1
+    err = fail("a.parquet", "b.parquet", "--score", "p", "--outcome", "y", "--on", "id")
     assert "the values of the --on column are numbers above 2^53 of several types; write these values as text" in err
 
 
@@ -343,8 +334,7 @@ def test_keys_of_other_types_in_files_of_their_own() -> None:
     write("b.parquet", {"id": np.arange(N).astype(str), "p": Q**2, "y": Y})
     write("c.parquet", {"id": np.arange(N).astype(float), "p": Q**2, "y": Y})
     options = ("--score", "p", "--outcome", "y", "--on", "id")
-    status, _, err = run("a.parquet", "b.parquet", *options)
-    assert status == 1
+    err = fail("a.parquet", "b.parquet", *options)
     assert (
         "b.parquet: column 'id' contains text, but a.parquet contains numbers; write the values of the "
         "--on column in the same form" in err
@@ -364,9 +354,7 @@ def test_keys_of_other_types_in_files_of_their_own() -> None:
 )
 def test_wrong_use(options: tuple[str, ...], said: str) -> None:
     write("long.csv", long())
-    status, _, err = run(*options)
-    assert status == 2
-    assert said in err
+    assert said in fail(*options, status=2)
 
 
 def test_an_unknown_measure_to_sort_by() -> None:
@@ -378,13 +366,11 @@ def test_an_unknown_measure_to_sort_by() -> None:
 
 def test_a_report_by_model_says_that_models_are_pooled() -> None:
     write("long.csv", long(RIGHT))
-    arguments = ["report", "long.csv", *LONG, "--n-resamples", "0"]
-    result = CliRunner().invoke(main, [*arguments, "--html", "page.html"], catch_exceptions=False)
-    command = "calibrant compare long.csv --by model --score confidence --outcome correct"
-    first = " ".join(result.stdout.split("\n\n")[1].split())
-    assert first.startswith(f"The models in 'model' are pooled. To compare the models, use: {command} ")
-    assert command in Path("page.html").read_text(encoding="utf-8")
-    status, out, _ = run(*command.split()[2:])
+    _, out, _ = in_process.run("report", "long.csv", *LONG, "--n-resamples", "0", "--html", "page.html")
+    proposed = "calibrant compare long.csv --by model --score confidence --outcome correct"
+    first = " ".join(out.split("\n\n")[1].split())
+    assert first.startswith(f"The models in 'model' are pooled. To compare the models, use: {proposed} ")
+    assert proposed in Path("page.html").read_text(encoding="utf-8")
+    status, out, _ = run(*proposed.split()[2:])
     assert (status, "Leaderboard by Brier score" in out) == (0, True)
-    result = CliRunner().invoke(main, ["report", "long.csv", "--by", "topic", *LONG[2:]], catch_exceptions=False)
-    assert "pooled" not in result.stdout
+    assert "pooled" not in in_process.run("report", "long.csv", "--by", "topic", *LONG[2:])[1]

@@ -22,9 +22,10 @@ from calibrant import files
 from calibrant.errors import FileError, InputError
 from calibrant.files.hints import unusable_values
 from calibrant.frames import sketch
-from tests.cli.test_cli_usage import FAST, run
+from tests.cli.test_cli_usage import FAST
 from tests.files.test_files import TABULAR, write
-from tests.reading_of import asked, read_predictions
+from tests.in_process import fail, json_of, run, succeed
+from tests.reading_of import asked, read_predictions, refuse
 
 RNG = np.random.default_rng(31)
 N = 60
@@ -69,9 +70,8 @@ def test_a_missing_value_makes_the_outcome_missing(tmp_path, ending):
     """The row is named, and the remedy reads the others."""
     columns = {"conf": [0.5, 0.25, 0.75], "true_label": ["a", None, "b"], "pred_label": ["a", "b", "a"]}
     path = write(tmp_path / f"f.{ending}", columns)
-    with pytest.raises(FileError, match=r"row 2, column 'pred_label = true_label' is empty \(null\)") as caught:
-        read_predictions([path], score="conf", outcome=IS_RIGHT)
-    where = str(caught.value).split('--where "')[1].removesuffix('"')
+    said = refuse([path], r"row 2, column 'pred_label = true_label' is empty \(null\)", score="conf", outcome=IS_RIGHT)
+    where = said.split('--where "')[1].removesuffix('"')
     assert read_predictions([path], score="conf", outcome=IS_RIGHT, where=where).targets.tolist() == [1, 0]
 
 
@@ -102,8 +102,7 @@ def test_conditions_in_models_sketches_and_arrays(tmp_path):
     assert isinstance(read, files.FileSketch)
     np.testing.assert_allclose(calibrant.brier_score(read.sketch), calibrant.brier_score(SCORES, RIGHT), rtol=1e-12)
     np.savez(tmp_path / "f.npz", conf=SCORES, k=NUMBERS)
-    with pytest.raises(FileError, match="has no array 'k = 1'"):
-        read_predictions([str(tmp_path / "f.npz")], probs="conf", outcome="k = 1")
+    refuse([str(tmp_path / "f.npz")], "has no array 'k = 1'", probs="conf", outcome="k = 1")
 
 
 FRAMES = {
@@ -217,9 +216,7 @@ def test_one_command_judges_a_column_of_other_outcomes(tmp_path, name, ending):
         line = shlex.join(["report", path, "--score", "s", "--outcome", "y"]) + " --where " + err.split("--where ")[1]
     else:
         line = err.rpartition(": calibrant ")[2]
-    status, out, err = run(*shlex.split(line), *FAST, "--json", "-")
-    assert status == 0, (line, err)
-    report = json.loads(out)
+    report = json_of(*shlex.split(line), *FAST)
     kept = [value for value in values if value not in left_out]
     assert report["n"] == len(kept)
     np.testing.assert_allclose(report["outcome_rate"], np.mean([value in event for value in kept]))
@@ -236,8 +233,7 @@ def test_a_predicted_label_beside_the_true_one_is_compared(tmp_path):
 def test_labels_that_leave_values_out_are_completed(tmp_path):
     """--labels names two of the values: the others are counted, and the command that leaves them out works."""
     path = write(tmp_path / "f.csv", {"s": SCORES[:6], "y": SPELLED["a market"][0]})
-    status, _, err = run("report", path, "--score", "s", "--outcome", "y", "--labels", "NO,YES")
-    assert status == 1
+    err = fail("report", path, "--score", "s", "--outcome", "y", "--labels", "NO,YES")
     assert "expected one of NO, YES, got '0.35' in 1 row, 'CANCEL' in 1, 'MKT' in 1; if 'YES' is" in err
     assert run(*shlex.split(err.rpartition(": calibrant ")[2]), *FAST)[0] == 0
 
@@ -247,8 +243,7 @@ def test_a_target_option_is_replaced_by_the_condition(tmp_path, command):
     path = write(tmp_path / "f.csv", {"s": SCORES[:6], "t": SCORES[:6], "y": ["win", "tie", "loss"] * 2})
     scores = ("--score", "s") if command == "report" else ("--scores", "s,t")
     _, _, err = run(command, path, *scores, "--target", "y")
-    status, _, said = run(*shlex.split(err.rpartition(": calibrant ")[2]), *(FAST if command == "report" else ()))
-    assert status == 0, (err, said)
+    succeed(*shlex.split(err.rpartition(": calibrant ")[2]), *(FAST if command == "report" else ()))
 
 
 # ---------------------------------------------------------------- decimals with a comma, and the option that fails
@@ -286,8 +281,13 @@ def test_decimal_commas_are_asked_for_and_read(tmp_path, ending):
         some = read_predictions([path], score="p", outcome="y", where="p > 0.3 AND w < 3", decimal_comma=True)
         np.testing.assert_array_equal(some.probs, [0.5])
     mixed = commas(tmp_path / f"g.{ending}", {"p": ["0,25", "0.5"], "y": [0, 1]})
-    with pytest.raises(FileError, match=r"row 2, column 'p': '0\.5' is not a number with a decimal comma; leave --dec"):
-        read_predictions([mixed], score="p", outcome="y", decimal_comma=True)
+    refuse(
+        [mixed],
+        r"row 2, column 'p': '0\.5' is not a number with a decimal comma; leave --dec",
+        score="p",
+        outcome="y",
+        decimal_comma=True,
+    )
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
@@ -295,8 +295,7 @@ def test_a_file_with_decimal_points_alone_needs_no_decimal_comma(tmp_path, separ
     path = tmp_path / "f.csv"
     path.write_text("\n".join(separator.join(cells) for cells in [("p", "y"), *[("0.25", "0"), ("0.75", "1")] * 20]))
     command = ["report", str(path), "--score", "p", "--outcome", "y", *FAST]
-    status, _, err = run(*command, "--decimal-comma")
-    assert status == 1
+    err = fail(*command, "--decimal-comma")
     assert "'0.25' is not a number with a decimal comma; leave --decimal-comma out, or write all numbers with" in err
     assert run(*command)[0] == 0
 
@@ -319,8 +318,7 @@ def test_per_cents_with_decimal_commas(tmp_path):
 )
 def test_the_option_that_fails_is_named(tmp_path, ending, options, option):
     path = write(tmp_path / f"f.{ending}", COLUMNS)
-    with pytest.raises(FileError, match=rf": {option} .*true_label"):
-        read_predictions([path], **{"score": "conf", "outcome": IS_RIGHT, **options})
+    refuse([path], rf": {option} .*true_label", **{"score": "conf", "outcome": IS_RIGHT, **options})
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -351,8 +349,7 @@ def test_one_attempt_says_all_that_is_wrong_with_a_file(tmp_path):
     path.write_text(FIVE)
     command = ["report", str(path), "--score", "p", "--outcome", "y", "--weight", "w", *FAST]
     columns, unusable = "p, y, w, z", f"values that cannot be used: {IN_P}; {IN_Y}; {IN_W}"
-    status, _, message = run(*command, "--by", "zone")
-    assert status == 1
+    message = fail(*command, "--by", "zone")
     assert f"five.csv: has no column 'zone' (--by); the columns are {columns}; {unusable}" in message
     corrected = FIVE
     for wrong, right in {"bad,0,": "0.3,0,1", "x,maybe": "0.4,0", '"0,35"': "0.35", "1.5,1,-1": "0.95,1,1"}.items():
@@ -540,9 +537,8 @@ def test_an_event_that_is_spelled_in_another_way_is_refused(tmp_path, command, r
     path = tmp_path / "f.csv"
     path.write_text("score,fraud\n" + "".join(f"0.{k % 9 + 1},{'yes' if k % 3 else 'no'}\n" for k in range(60)))
     given = ("--sketch", str(tmp_path / "s.cal")) if rows == "sketch" and command == "report" else ()
-    status, _, err = run(command, str(path), "--score", "score", "--outcome", typed, *given)
+    err = fail(command, str(path), "--score", "score", "--outcome", typed, *given)
     said = " ".join(err.split())
-    assert status == 1
     assert ": no row has " in said
     assert said.endswith("did you mean 'yes'?")
 

@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from calibrant import CalibrationSketch, evaluate, files
-from calibrant.cli import main, output
+from calibrant.cli import output
 from calibrant.errors import FileError
 from calibrant.files import (
     BadRows,
@@ -49,6 +48,7 @@ from calibrant.files.paths import check_text
 from calibrant.files.sources import open_sources
 from calibrant.kernels.compiling import SMALL
 from calibrant.results.writing import replace_file
+from tests import in_process
 from tests.reading_of import asked, read_predictions
 
 pa = pytest.importorskip("pyarrow", reason="the report extra is not installed")
@@ -655,10 +655,9 @@ def test_what_is_stopped_opens_no_more_files(tmp_path: Path) -> None:
 
 def run(*args: object) -> tuple[int, str, str]:
     """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    status, out, err = in_process.run(*args)
     # Kernels are compiled by whoever comes first, if all inputs take compiled ones.
-    return result.exit_code, result.stdout, result.stderr.replace("calibrant: preparing kernels, once\n", "")
+    return status, out, err.replace("calibrant: preparing kernels, once\n", "")
 
 
 FAULTS = {
@@ -941,7 +940,7 @@ def test_files_are_written_before_anything_is_shown(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(output.console, "write", gone)
     path, saved = write(tmp_path / "a.csv", {"score": P, "outcome": Y}), tmp_path / "a.cal"
-    CliRunner().invoke(main, ["report", path, "--sketch", str(saved), *FAST])
+    in_process.run("report", path, "--sketch", saved, *FAST)
     assert CalibrationSketch.from_bytes(saved.read_bytes()).n == N
 
 

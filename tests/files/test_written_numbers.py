@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import calibrant
-from calibrant.cli import main
 from calibrant.errors import FileError
 from calibrant.files.column_kinds import Candidates
 from calibrant.files.odds import implied, probabilities
+from tests.in_process import fail, run, succeed
 
 pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
@@ -55,15 +54,8 @@ WRITTEN = {
 }
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(map(str, args)), prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
 def estimates(*args: object) -> dict[str, float]:
-    status, out, err = run(*args, "--n-resamples", 0, "--json", "-", "--quiet")
-    assert status == 0, err
+    out, _ = succeed(*args, "--n-resamples", 0, "--json", "-", "--quiet")
     return {name: each["value"] for name, each in json.loads(out)["estimates"].items()}
 
 
@@ -89,8 +81,7 @@ def test_the_first_error_proposes_a_command_that_works(tmp_path, language, how):
     path = save(
         tmp_path / "f.csv", between, (number, range(150)), (score, map(write, SCORES.tolist())), (outcome, words)
     )
-    status, _, err = run("report", path)
-    assert status == 1
+    err = fail("report", path)
     (command,) = proposed(err)
     assert estimates(*command)["brier"] == pytest.approx(BRIER, abs=1e-12)
 
@@ -119,8 +110,7 @@ def test_an_error_about_a_number_proposes_all_that_is_missing(tmp_path, how, nam
 def test_ranks_and_ages_are_not_percentages(tmp_path, name, largest):
     values = np.ceil(SCORES * largest).astype(int)
     path = save(tmp_path / "f.csv", ",", (name, values), ("outcome", OUTCOMES))
-    status, _, err = run("report", path)
-    assert status == 1
+    err = fail("report", path)
     assert "--percent" not in err
     if largest == 10:
         _, _, err = run("report", path, "--score", name)
@@ -154,8 +144,7 @@ def test_ties_are_left_out_and_never_losses(tmp_path, no, tie, yes):
     path = save(tmp_path / "f.csv", ",", ("p_win", SCORES), ("result", results))
     expected = float(np.mean((SCORES - OUTCOMES)[~ties] ** 2))
     for named in ((), ("--score", "p_win", "--outcome", "result")):
-        status, _, err = run("report", path, *named)
-        assert status == 1
+        err = fail("report", path, *named)
         commands = proposed(err)
         assert commands or not named
         for command in commands:
@@ -220,8 +209,7 @@ def test_odds_are_recognised_and_read(market):
     path, form, probs, result = market
     named = ("--probs", "H,D,A", "--target", "FTR")
     for asked in ((), (*named, "--labels", "H,D,A")):
-        status, _, err = run("report", path, *asked)
-        assert status == 1
+        err = fail("report", path, *asked)
         (command,) = proposed(err)
         assert command[command.index("--odds") + 1] == form
         found = estimates(*command)
@@ -303,10 +291,9 @@ def test_odds_of_several_bookmakers_are_compared(tmp_path):
     names = [f"{maker}_{k}" for maker in ("one", "two") for k in (0, 1)]
     odds = np.concatenate([1 / (1.05 * probs), 1 / (1.1 * probs**1.1)], axis=1).round(3)
     path = save(tmp_path / "f.csv", ",", ("result", result), *zip(names, np.maximum(odds, 1.01).T, strict=True))
-    status, out, err = run(
+    out, _ = succeed(
         *("compare", path, "--scores", "one_*,two_*", "--outcome", "result", "--odds", "decimal", "--json", "-")
     )
-    assert status == 0, err
     assert len(json.loads(out)["models"]) == 2
 
 
@@ -355,9 +342,7 @@ def test_counts_that_cannot_be(tmp_path, row, words):
     path = save(
         tmp_path / "f.csv", ",", *((name, [LEVELS[name][0], value]) for name, value in zip(LEVELS, row, strict=True))
     )
-    status, _, err = run("report", path, "--score", "stated", "--events", "correct", "--trials", "n")
-    assert status == 1
-    assert words in err
+    assert words in fail("report", path, "--score", "stated", "--events", "correct", "--trials", "n")
 
 
 def test_options_that_do_not_go_with_counts(tmp_path):
@@ -395,8 +380,7 @@ def test_scores_without_an_outcome_are_named_with_a_condition(tmp_path):
     rain = np.where(OUTCOMES == 1, RNG.uniform(1, 20, 150).round(1), 0)
     days = [f"2026-01-{1 + k % 28:02d}" for k in range(150)]
     path = save(tmp_path / "f.csv", ",", ("date", days), ("PoP", np.round(SCORES * 100, 1)), ("rain_mm", rain))
-    status, _, err = run("report", path)
-    assert status == 1
+    err = fail("report", path)
     assert (
         "probabilities may be in PoP, rain_mm (such as --score PoP --percent), but no column looks like the outcome"
         in err
@@ -450,8 +434,7 @@ def test_the_remedy_for_a_text_in_another_encoding_works(tmp_path, given):
     lines = [f"{100 * p:.1f} %".replace(".", ",") + f";{'ja' if y else 'nein'}" for p, y in rows]
     (tmp_path / "f.csv").write_bytes("\n".join(["Güte;Gekündigt", *lines]).encode("cp1252"))
     columns = ("--score", "Güte", "--outcome", "Gekündigt", "--labels", "nein,ja", "--encoding", "cp1252")
-    status, _, err = run("report", tmp_path / "f.csv", *columns, *given)
-    assert status == 1
+    err = fail("report", tmp_path / "f.csv", *columns, *given)
     assert "leave the row out" not in err
     (command,) = proposed(err)
     assert estimates(*command)["brier"] == pytest.approx(BRIER)

@@ -41,6 +41,7 @@ from calibrant.frames import grid_sums, rows, sketch
 from calibrant.sketch.totals import SQUARED
 from calibrant.table import grid as grids
 from tests.examples_of import at_most
+from tests.samples import draw, sketch_of
 
 # Narwhals 2.29 announces that Dask will need a package of its own, narwhals-dask.
 pytestmark = pytest.mark.filterwarnings("ignore:Dask support is moving out of Narwhals:FutureWarning")
@@ -365,8 +366,7 @@ def test_groups_are_named_as_those_of_arrays(one_of_some, groups, names) -> None
     assert list(own) == names
     assert [part.n for part in own.values()] == [1, 2]
     if not isinstance(groups[0], datetime.date):
-        arrays = CalibrationSketch()
-        arrays.update([0.2, 0.9, 0.5], [0, 1, 1], groups=groups)
+        arrays = sketch_of([0.2, 0.9, 0.5], [0, 1, 1], groups=groups)
         for name, part in arrays.groups.items():
             check_same(own[name], part)
 
@@ -419,9 +419,7 @@ def test_the_sketch_of_a_frame_is_that_of_its_arrays_and_the_sum_of_its_parts(da
 
 
 def test_a_sketch_of_a_frame_adds_to_one_of_arrays_and_measures_alike() -> None:
-    rng = np.random.default_rng(3)
-    p = rng.random(2000)
-    y = (rng.random(2000) < p**1.2).astype(int)
+    p, y = draw(3, 2000, lambda p: p**1.2)
     both = sketch(pl.DataFrame({"p": p[:700], "y": y[:700]}).lazy(), **EVENT)
     both.update(p[700:], y[700:])
     check_same(both, of_arrays(p, y))
@@ -911,8 +909,7 @@ def test_times_that_a_list_cuts_are_refused() -> None:
 def test_groups_of_numbers_have_the_names_of_arrays(quick_engine) -> None:
     for values in ([1.0, 0.5, 1.0, 2.0], [1.0, math.inf, 1.0, 1e300], np.array([0.1, 0.1, 2, 2], np.float32)):
         own = sketch(quick_engine({"p": P4, "y": Y4, "g": np.array(values)}), **EVENT, by="g")
-        arrays = CalibrationSketch()
-        arrays.update(P4, Y4, groups=np.array(values))
+        arrays = sketch_of(P4, Y4, groups=np.array(values))
         assert {name: part.n for name, part in own.items()} == {name: part.n for name, part in arrays.groups.items()}
 
 
@@ -994,8 +991,7 @@ def test_decimals_have_the_same_cells_in_every_engine_and_format(tmp_path, digit
     weights = pa.array([decimal.Decimal("0.7")] * 500, pa.decimal128(4, 1))
     table = pa.table({"p": decimals, "y": rng.integers(0, 2, 500), "w": weights})
     p = np.array([float(Fraction(number, 10**scale)) for number in unscaled])
-    expected = CalibrationSketch()
-    expected.update(p, table["y"].to_numpy(), weights=np.full(500, 0.7))
+    expected = sketch_of(p, table["y"].to_numpy(), weights=np.full(500, 0.7))
     for frame in (
         table,
         table.to_pandas(types_mapper=pd.ArrowDtype),

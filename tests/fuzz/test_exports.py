@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from exports import PROPOSES, READS, REFUSES, ROWS, Export, exports
 from numpy.typing import NDArray
 
+from tests.in_process import run
 from tests.reading_of import read_predictions
 
 duckdb = pytest.importorskip("duckdb", reason="the report extra is not installed")
-from calibrant.cli import main  # noqa: E402
 from calibrant.errors import FileError, FileFault  # noqa: E402
 from calibrant.files.column_options import Unnamed  # noqa: E402
 
@@ -146,12 +145,11 @@ def test_what_an_export_is_told_to_type_gives_the_right_numbers(name: str, tmp_p
     typed = list(waiting)
     while waiting:
         line = waiting.pop()
-        result = CliRunner().invoke(main, [*shlex.split(line)[1:], "--json", "-"], prog_name="calibrant")
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        if result.exit_code == 0:
-            values.append(json.loads(result.stdout)["estimates"]["brier"]["value"])
+        status, out, err = run(*shlex.split(line)[1:], "--json", "-")
+        if status == 0:
+            values.append(json.loads(out)["estimates"]["brier"]["value"])
             continue
-        message = " ".join(result.stderr.split()).replace(" --json -", "")
+        message = " ".join(err.split()).replace(" --json -", "")
         if "(--outcome)" in message:
             assert not takes_sql
             continue

@@ -30,6 +30,7 @@ from calibrant.inference import (
 )
 from calibrant.statistics.resampling import Stream, generator
 from calibrant.table.cluster_labels import as_clusters
+from tests.samples import dependent, draw
 
 EXACT = 1e-11
 B = 40  # replicates: more than the 32 of the smallest block
@@ -77,20 +78,9 @@ def run(name, probs, targets=None, n_resamples=B, **options):
     return TESTS[name](probs, targets, **resampled, **options)
 
 
-def dependent(seed=0, clusters=40, slope=1.0, mean_size=10):
-    """Rows in clusters of unequal sizes, whose outcomes depend on each other."""
-    rng = np.random.default_rng(seed)
-    labels = np.repeat(np.arange(clusters), rng.geometric(1 / mean_size, clusters))
-    p = rng.beta(1.2, 1.6, len(labels))
-    y = rng.random(len(labels)) < expit(logit(p) / slope + rng.normal(size=clusters)[labels])
-    return p, y.astype(int), labels
-
-
 def copies(seed, questions=200, each=10):
     """Calibrated scores of questions, each with so many copies of one answer."""
-    rng = np.random.default_rng(seed)
-    p = rng.random(questions)
-    y = (rng.random(questions) < p).astype(int)
+    p, y = draw(seed, questions)
     return np.repeat(p, each), np.repeat(y, each), np.repeat(np.arange(questions), each)
 
 
@@ -340,7 +330,7 @@ def test_clusters_of_one_row_change_nothing(name, weighted):
 
 @pytest.mark.parametrize("name", TESTS)
 def test_a_row_of_weight_two_is_two_rows_of_one_cluster(name):
-    p, y, _ = dependent(6, clusters=20)
+    p, y, _ = dependent(6, n_clusters=20)
     labels = np.arange(len(p))
     weighted = run(name, p, y, weights=np.full(len(p), 2), clusters=labels)
     twice = run(name, np.repeat(p, 2), np.repeat(y, 2), clusters=np.repeat(labels, 2))

@@ -19,13 +19,12 @@ from calibrant.inference import rows_to_prove
 from calibrant.inference.decision import TOLERATED, decide, one_sided
 from calibrant.report.findings_text import deciding
 from calibrant.results import Code, Decision, Estimate, Floor
+from tests.samples import draw_classes, draw_tilted, sketch_of
 
 
 def rows(n: int, seed: int, power: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Return scores, and outcomes whose log-odds are ``power`` times those of the scores."""
-    rng = np.random.default_rng(seed)
-    p = rng.random(n)
-    return p, (rng.random(n) < p**power / (p**power + (1 - p) ** power)).astype(int)
+    return draw_tilted(seed, n, power)
 
 
 def decided(*arguments: Any, **options: Any) -> Decision:
@@ -238,8 +237,7 @@ def test_groups_and_sketches_have_theirs() -> None:
     for group in report.groups:
         own = names == group.name
         assert group.report.decision == decided(p[own], y[own], tolerance=0.05)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     of_sketch, of_rows = decided(sketch, tolerance=0.05), decided(p, y, tolerance=0.05)
     assert of_sketch.state == of_rows.state
     assert (of_sketch.low, of_sketch.high) == pytest.approx((of_rows.low, of_rows.high), abs=0.005)
@@ -247,9 +245,7 @@ def test_groups_and_sketches_have_theirs() -> None:
 
 @pytest.mark.parametrize("notion", ["classwise", "multilabel"])
 def test_every_class_by_itself_can_be_decided_by_the_ece_alone(notion: Any) -> None:
-    rng = np.random.default_rng(11)
-    probs = rng.dirichlet(np.ones(3), 500)
-    targets: Any = (rng.random((500, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=2)
+    probs, targets = draw_classes(11, 500, np.ones(3))
     if notion == "multilabel":
         targets = np.eye(3, dtype=int)[targets]
     decision = decided(probs, targets, notion=notion, tolerance=0.3)

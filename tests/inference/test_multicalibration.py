@@ -21,6 +21,7 @@ from calibrant import CalibrationSketch, ReliabilityTable, evaluate, multicalibr
 from calibrant.errors import InputError
 from calibrant.inference import kuiper_test
 from calibrant.measures.cumulative.cumulative import brownian_range_sf
+from tests.samples import sketch_of
 
 CLOSE = 1e-10
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-12, nan_ok=True)
@@ -212,8 +213,7 @@ def test_arguments_that_cannot_be_used_are_refused():
         multicalibration_error(np.column_stack([1 - p, p]), y, groups=group, notion="classwise")
     with bad(match="n_resamples: expected an integer from 1"):
         multicalibration_error(p, y, groups=group, n_resamples=0)
-    sketch = CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     with bad(match="probs: expected a sketch with groups, got one without groups"):
         multicalibration_error(sketch)
     with bad(match="groups: expected no value with a CalibrationSketch"):
@@ -240,8 +240,7 @@ def test_a_sketch_brackets_the_value(law):
         for half in (slice(None, None, 2), slice(1, None, 2)):
             rows = np.flatnonzero(group == name)[half]
             sketches[name].update(p[rows], y[rows])
-    together = CalibrationSketch()
-    together.update(p, y, groups=group)
+    together = sketch_of(p, y, groups=group)
     for found in (multicalibration_error(sketches), multicalibration_error(together)):
         assert found.value - CLOSE <= exact.value <= found.value + found.error_bound + CLOSE
         assert found.error_bound < (20 if law == "one cell" else 0.5)
@@ -390,14 +389,11 @@ def test_without_resamples_sparse_and_clustered_groups_have_no_p_value():
 
 
 def test_the_command_shows_it_with_by(tmp_path):
-    from click.testing import CliRunner
-
-    from calibrant.cli.commands import main
+    from tests.in_process import run
 
     p, y, group = draw(17, 600, 2, wrong=1)
     pd.DataFrame({"score": p, "outcome": y, "ward": group}).to_csv(tmp_path / "a.csv", index=False)
-    told = ["report", str(tmp_path / "a.csv"), "--by", "ward", "--n-resamples", "99"]
-    shown = CliRunner().invoke(main, told).output
+    _, shown, _ = run("report", tmp_path / "a.csv", "--by", "ward", "--n-resamples", "99")
     assert "Multicalibration error: " in shown
     assert " standard deviations in group 1 (" in shown
 

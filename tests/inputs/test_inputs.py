@@ -23,6 +23,7 @@ from calibrant import (
 from calibrant.errors import InputError
 from calibrant.errors.faults import Fault, Mistake
 from calibrant.inputs.predictions import as_predictions, check_logits
+from tests.samples import sketch_of
 
 
 def evaluate(*args, **options):
@@ -1460,14 +1461,12 @@ def test_values_farther_outside_are_an_error(dtype, value):
 def test_rounding_is_counted_over_judged_rows_and_carried_by_sketches():
     given, targets = [1.0000000000000002, -1e-17, 0.5, 1.0000000000000002], [1, 0, 1, -1]
     assert calibrant.evaluate(given, targets, ignore_index=-1, n_resamples=0).choices.rounded == 2
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(given, targets, ignore_index=-1)
+    sketch = sketch_of(given, targets, ignore_index=-1)
     sketch.update([0.5, 0.25], [1, 0])
     again = calibrant.CalibrationSketch.from_bytes((sketch + sketch).to_bytes())
     assert again.totals.rounded == 4
     assert calibrant.evaluate(again, n_resamples=0).choices.rounded == 4
-    clean = calibrant.CalibrationSketch()
-    clean.update([0.5, 0.25], [1, 0])
+    clean = sketch_of([0.5, 0.25], [1, 0])
     assert b"rounded" not in clean.to_json().encode()  # which earlier versions read
 
 

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable, compare, evaluate, frames
-from calibrant.cli import main
 from calibrant.errors import InputError
 from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, spiegelhalter_test, t_cal_test
 from calibrant.inputs.weights import (
@@ -28,6 +26,8 @@ from calibrant.inputs.weights import (
     share_rows,
     unit_of,
 )
+from tests.in_process import run, succeed
+from tests.samples import sketch_of
 
 #: Weights of every row: fractions, beyond 2^53, and those whose squares or fourth powers are 0 or infinite.
 EQUAL = [0.3, 1e-30, 1e-100, 1e-200, 5e-324, 2.0**53, 2.0**63, 1e100, 1e300]
@@ -199,8 +199,7 @@ def test_a_sketch_and_a_table_refuse_weights_that_they_cannot_add_up(weight: flo
     probs, targets = one_event().values()
     weights = np.full(600, 0.5)
     weights[7] = weight
-    sketch = CalibrationSketch()
-    sketch.update(probs, targets)
+    sketch = sketch_of(probs, targets)
     before = sketch.to_bytes()
     message = (
         r"weights: expected 0, or weights from 1e-60 to 1e\+60, so that data sets can be merged, "
@@ -248,8 +247,7 @@ def test_weights_at_both_bounds_can_be_judged(apart: float) -> None:
     data, sketch = one_event(), CalibrationSketch()
     sketch.update(**data, weights=np.full(600, 1e60))
     sketch.update(**one_event(600, 4), weights=np.full(600, max(1e60 * apart, 1e-60)))
-    plain = CalibrationSketch()
-    plain.update(**data)
+    plain = sketch_of(**data)
     found, expected = evaluate(sketch, n_resamples=20), evaluate(plain, n_resamples=20)
     assert found["ece"].value == pytest.approx(expected["ece"].value)
     assert found["brier"].high == pytest.approx(expected["brier"].high)
@@ -260,8 +258,7 @@ def test_weights_at_both_bounds_can_be_judged(apart: float) -> None:
 
 @pytest.mark.slow
 def test_no_sketch_holds_more_rows_than_its_counts_can() -> None:
-    sketch = CalibrationSketch()
-    sketch.update([0.3, 0.3, 0.7], [0, 1, 1], groups=["a", "a", "b"])
+    sketch = sketch_of([0.3, 0.3, 0.7], [0, 1, 1], groups=["a", "a", "b"])
     for _ in range(61):
         sketch.merge(sketch)
     assert sketch.n == 3 * 2**61
@@ -402,8 +399,7 @@ def test_wrong_things_said_of_weights() -> None:
         evaluate(p, y, weights=w, weights_are="counts")  # type: ignore[arg-type]
     with bad(match="weights_are: expected weights together with it, got none; name the weights too, or leave it out"):
         compare(p, p, y, weights_are="sampling")
-    sketch = CalibrationSketch()
-    sketch.update(p, y, weights=w)
+    sketch = sketch_of(p, y, weights=w)
     with bad(match="make the sketch with weights_are='sampling'"):
         evaluate(sketch, weights_are="sampling")
     frame = pd.DataFrame({"p": p, "y": y, "w": w / 7})
@@ -414,8 +410,7 @@ def test_wrong_things_said_of_weights() -> None:
 def test_what_is_said_of_equal_weights_of_a_sketch() -> None:
     p, y, _ = survey(50)
     for weights in (np.ones(50), np.full(50, 3.0)):
-        sketch = CalibrationSketch()
-        sketch.update(p, y, weights=weights, weights_are="sampling")
+        sketch = sketch_of(p, y, weights=weights, weights_are="sampling")
         same = evaluate(sketch, weights_are="sampling", n_resamples=0)
         assert same["brier"].high == pytest.approx(evaluate(p, y, n_resamples=0)["brier"].high, rel=1e-12)
 
@@ -437,9 +432,8 @@ def test_the_command_takes_what_weights_are(
         arguments += ["--n-resamples", "0", *(["--sketch", "rows.cal"] if streamed else [])]
 
     def printed(*more: str) -> str:
-        result = CliRunner().invoke(main, [*arguments, *more])
-        assert result.exit_code == 0, result.output
-        return " ".join(result.output.split())
+        out, _ = succeed(*arguments, *more)
+        return " ".join(out.split())
 
     plain = printed()
     assert 'pass weights_are="sampling" (--weights-are sampling)' in plain
@@ -447,6 +441,6 @@ def test_the_command_takes_what_weights_are(
         assert "whole numbers" not in printed("--weights-are", said)
     assert printed("--weights-are", "sampling") != plain
     without = [argument for argument in arguments if argument not in ("--weight", "w")]
-    result = CliRunner().invoke(main, [*without, "--weights-are", "sampling"])
-    assert result.exit_code != 0
-    assert "--weights-are" in result.output
+    status, _, err = run(*without, "--weights-are", "sampling")
+    assert status != 0
+    assert "--weights-are" in err

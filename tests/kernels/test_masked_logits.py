@@ -11,7 +11,6 @@ from scipy.special import softmax
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable
-from calibrant.cli.commands import main
 from calibrant.errors import InputError
 
 N, C = 400, 6
@@ -119,23 +118,20 @@ def test_rows_that_are_not_judged_may_hold_anything() -> None:
 
 
 def test_the_command_reads_masked_logits(tmp_path: Path) -> None:
-    from click.testing import CliRunner
+    from tests.in_process import fail, succeed
 
     np.savez(tmp_path / "m.npz", logits=LOGITS, targets=POSSIBLE)
-    result = CliRunner().invoke(main, ["report", str(tmp_path / "m.npz"), "--n-resamples", "0"], catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
+    succeed("report", tmp_path / "m.npz", "--n-resamples", "0")
     np.savez(tmp_path / "n.npz", logits=np.vstack([LOGITS, np.full((1, C), -np.inf)]), targets=np.append(POSSIBLE, 0))
-    result = CliRunner().invoke(main, ["report", str(tmp_path / "n.npz"), "--n-resamples", "0"], catch_exceptions=False)
-    assert result.exit_code == 1
+    err = fail("report", tmp_path / "n.npz", "--n-resamples", "0")
     place = f"row {N + 1}, column 'logits': "
     problem = "expected a finite logit in each row, got only -inf; give at least one class of every row a finite logit"
-    assert place + problem in result.stderr
+    assert place + problem in err
 
 
 def test_an_error_in_a_streamed_file_names_the_row_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from click.testing import CliRunner
-
     from calibrant.files import reading
+    from tests.in_process import fail
 
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(reading, "MOST_ROWS", 1000)
@@ -144,11 +140,9 @@ def test_an_error_in_a_streamed_file_names_the_row_of_the_file(tmp_path: Path, m
     logits[-7] = -np.inf
     table = {"logit_0": logits[:, 0], "logit_1": logits[:, 1], "label": np.zeros(rows, np.int8)}
     pq.write_table(pa.table(table), tmp_path / "m.parquet")
-    arguments = ["report", str(tmp_path / "m.parquet"), "--logits", "--n-resamples", "0"]
-    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert result.exit_code == 1
-    assert "row 1,099,994, column" in result.stderr
-    assert "got only -inf; " in result.stderr
+    err = fail("report", tmp_path / "m.parquet", "--logits", "--n-resamples", "0")
+    assert "row 1,099,994, column" in err
+    assert "got only -inf; " in err
 
 
 @pytest.mark.covering

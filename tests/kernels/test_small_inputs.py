@@ -29,6 +29,7 @@ from calibrant.measures import calibration_curves as curves
 from calibrant.report import evaluation
 from calibrant.runtime import progress
 from calibrant.table import grid
+from tests.samples import sketch_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SUMS = 1e-14
@@ -67,8 +68,7 @@ def test_a_stream_of_small_batches_is_large_in_the_end(monkeypatch):
 
     monkeypatch.setattr(dispatch, "kernels_for", watched)
     p, y, _ = events(1_000)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     assert {name.rpartition(".")[2] for name in seen} == {"reference"}
     monkeypatch.setattr(compiling, "SMALL", 2_500)
     for _ in range(2):

@@ -23,6 +23,8 @@ from calibrant.errors import InputError
 from calibrant.measures.cumulative import cumulative
 from calibrant.measures.listed import BY_NAME
 from calibrant.statistics.cells import Cells
+from tests.samples import draw_tilted as draw
+from tests.samples import sketch_of
 
 CLOSE = 1e-10
 LEVEL, TAIL = 0.9, 0.05
@@ -32,14 +34,6 @@ Z = stats.norm.isf(TAIL)
 GATED = ("ece", "ace", "rmsce", "debiased_square", "mce", "smece", "ks", "miscalibration")
 bad = functools.partial(pytest.raises, InputError)
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-12, nan_ok=True)
-
-
-def draw(seed, n, slope=1.0, *, flipped=False):
-    """Uniform scores, and outcomes whose log-odds are the slope times theirs; ``flipped`` turns the outcomes round."""
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(size=n)
-    y = (rng.uniform(size=n) < p**slope / (p**slope + (1 - p) ** slope)).astype(int)
-    return p, 1 - y if flipped else y
 
 
 def rare(seed, n):
@@ -676,8 +670,7 @@ def test_sketches_know_the_weights_that_decide() -> None:
     both = parts[0] + parts[1]
     for sketch in (both, calibrant.CalibrationSketch.from_bytes(both.to_bytes())):
         assert calibrant.evaluate(sketch, n_resamples=0)["ece"].details["flag"] == expected
-    unweighted = calibrant.CalibrationSketch()
-    unweighted.update(p, y)
+    unweighted = sketch_of(p, y)
     assert "flag" not in calibrant.evaluate(unweighted, n_resamples=0)["ece"].details
     assert "flag" in calibrant.evaluate(unweighted + both, n_resamples=0)["ece"].details
 

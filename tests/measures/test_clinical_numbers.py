@@ -15,6 +15,7 @@ import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable
 from calibrant.measures.cumulative.cumulative import RANGE, brownian_range_sf
 from tests.examples_of import at_most
+from tests.samples import draw, sketch_of
 
 CLOSE = 1e-12
 KEYS = ("oe_ratio", "calibration_intercept", "calibration_slope", "brier_skill", "kuiper")
@@ -35,9 +36,7 @@ def recorded() -> tuple[Any, Any]:
 
 
 def rows(seed: int, n: int = 300) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    scores = rng.random(n).round(2)
-    return scores, (rng.random(n) < scores**1.4).astype(int)
+    return draw(seed, n, lambda p: p**1.4, decimals=2)
 
 
 # ---------------------------------------------------------------- oracles
@@ -146,15 +145,13 @@ def test_the_function_is_the_report_and_a_sketch_is_close(key: str) -> None:
     scores = np.random.default_rng(9).permutation(scores) * 0.98 + 0.01
     report = calibrant.evaluate(scores, outcomes, measures=[key], level=None)
     assert FUNCTIONS[key](scores, outcomes) == pytest.approx(report[key].value, abs=1e-9)
-    sketch = CalibrationSketch()
-    sketch.update(scores, outcomes)
+    sketch = sketch_of(scores, outcomes)
     assert FUNCTIONS[key](sketch) == pytest.approx(report[key].value, abs=2e-4)
 
 
 def test_a_sketch_gives_the_ratio_and_its_interval_exactly() -> None:
     scores, outcomes = recorded()
-    sketch = CalibrationSketch()
-    sketch.update(scores, outcomes)
+    sketch = sketch_of(scores, outcomes)
     exact, found = (
         calibrant.evaluate(data, labels, measures=["oe_ratio"], n_resamples=0)["oe_ratio"]
         for data, labels in ((scores, outcomes), (sketch, None))
@@ -172,8 +169,7 @@ def test_kuipers_error_of_a_sketch_is_within_its_bound(seed: int, n: int, weight
         (rng.random(n) < scores ** (0.5 + seed % 3)).astype(int),
         rng.integers(1, 9, n) / 8 if weighted else None,
     )
-    sketch = CalibrationSketch()
-    sketch.update(scores, outcomes, weights=weights)
+    sketch = sketch_of(scores, outcomes, weights=weights)
     estimate = calibrant.evaluate(sketch, measures=["kuiper"], level=None)["kuiper"]
     exact = calibrant.kuiper_calibration_error(scores, outcomes, weights=weights)
     assert abs(estimate.value - exact) <= estimate.error_bound + 1e-12
@@ -193,8 +189,7 @@ def test_murphys_parts_of_a_sketch_are_within_their_bounds(seed: int, n: int, n_
     scores = np.where(rng.random(n) < 0.5, np.clip(near, 0, 1), rng.random(n))
     outcomes = np.where(seed % 2, (scores * n_bins) % 1 > 0.5, rng.random(n) < scores).astype(int)
     weights = rng.integers(1, 9, n) / 8 if weighted else None
-    sketch = CalibrationSketch()
-    sketch.update(scores, outcomes, weights=weights)
+    sketch = sketch_of(scores, outcomes, weights=weights)
     asked: Any = {"measures": ["murphy_resolution", "murphy_reliability"], "level": None, "n_bins": n_bins}
     found, exact = calibrant.evaluate(sketch, **asked), calibrant.evaluate(scores, outcomes, weights=weights, **asked)
     for key in found:

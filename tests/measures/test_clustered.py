@@ -69,6 +69,7 @@ from calibrant.table.cluster_labels import as_clusters
 from calibrant.table.cluster_sums import CLASS_CELLS, BucketSums
 from tests.builders import cluster_model, mean_interval, mean_score_ends, score_ends
 from tests.builders import uniform_sums as uniform
+from tests.samples import dependent
 
 EXACT = 1e-11
 CLOSE = 1e-7
@@ -107,15 +108,6 @@ def clustered(p, y, labels, weights=None, grid=None):
     buckets = BucketSums.of(as_clusters(labels, len(p)), p, y.astype(np.uint8), weights, row_scores=scores)
     table = ReliabilityTable.from_scores(p, y, weights=weights, grid=grid)
     return Clustered.of(Cells.from_table(table), buckets)
-
-
-def dependent(seed=0, n_clusters=40, slope=1.0, mean_size=10):
-    """Rows in clusters of unequal sizes, whose outcomes depend on each other."""
-    rng = np.random.default_rng(seed)
-    labels = np.repeat(np.arange(n_clusters), rng.geometric(1 / mean_size, n_clusters))
-    p = rng.beta(1.2, 1.6, len(labels))
-    y = rng.random(len(labels)) < expit(logit(p) / slope + rng.normal(size=n_clusters)[labels])
-    return p, y.astype(int), labels
 
 
 def rate_of(rows):
@@ -415,15 +407,20 @@ def test_every_row_twice_in_its_cluster_changes_no_law(labels):
     assert errors_of(twice)["absolute"] == pytest.approx(errors_of(once)["absolute"], rel=EXACT)
 
 
+def assert_alike(rows, others):
+    """Rows have the p-values and the intervals of others."""
+    assert p_values(rows) == pytest.approx(p_values(others), rel=CLOSE)
+    for name, ends in intervals(others).items():
+        assert intervals(rows)[name] == pytest.approx(ends, rel=CLOSE), name
+
+
 def test_a_weight_of_two_is_the_row_twice_in_its_cluster():
     p, y, labels = dependent(4)
     weights = np.random.default_rng(0).integers(1, 4, len(p)).astype(float)
     repeats = weights.astype(int)
     weighted = clustered(p, y, labels, weights)
     repeated = clustered(*(np.repeat(x, repeats) for x in (p, y, labels)))
-    assert p_values(weighted) == pytest.approx(p_values(repeated), rel=CLOSE)
-    for name, ends in intervals(repeated).items():
-        assert intervals(weighted)[name] == pytest.approx(ends, rel=CLOSE), name
+    assert_alike(weighted, repeated)
 
 
 @pytest.mark.parametrize("scale", [0.125, 3.7])
@@ -431,17 +428,13 @@ def test_the_unit_of_weights_plays_no_part(scale):
     p, y, labels = dependent(5)
     weights = np.random.default_rng(1).uniform(0.2, 3, len(p))
     one, other = clustered(p, y, labels, weights), clustered(p, y, labels, weights * scale)
-    assert p_values(other) == pytest.approx(p_values(one), rel=CLOSE)
-    for name, ends in intervals(one).items():
-        assert intervals(other)[name] == pytest.approx(ends, rel=CLOSE), name
+    assert_alike(other, one)
 
 
 def test_one_weight_for_all_is_no_weight():
     p, y, labels = dependent(6)
     plain, weighted = clustered(p, y, labels), clustered(p, y, labels, np.full(len(p), 0.3))
-    assert p_values(weighted) == pytest.approx(p_values(plain), rel=CLOSE)
-    for name, ends in intervals(plain).items():
-        assert intervals(weighted)[name] == pytest.approx(ends, rel=CLOSE), name
+    assert_alike(weighted, plain)
 
 
 def test_the_order_of_rows_and_the_names_of_clusters_play_no_part():
@@ -449,9 +442,7 @@ def test_the_order_of_rows_and_the_names_of_clusters_play_no_part():
     order = np.random.default_rng(2).permutation(len(p))
     one = clustered(p, y, labels)
     for other in (clustered(p[order], y[order], labels[order]), clustered(p, y, [f"patient {x}" for x in labels])):
-        assert p_values(other) == pytest.approx(p_values(one), rel=CLOSE)
-        for name, ends in intervals(one).items():
-            assert intervals(other)[name] == pytest.approx(ends, rel=CLOSE), name
+        assert_alike(other, one)
 
 
 def test_the_complement_has_the_same_calibration():

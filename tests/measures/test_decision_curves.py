@@ -13,7 +13,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import t as student
 
 import calibrant
-from calibrant import CalibrationSketch, MurphyCurve, NetBenefit, ReliabilityTable, murphy_curve, net_benefit
+from calibrant import MurphyCurve, NetBenefit, ReliabilityTable, murphy_curve, net_benefit
 from calibrant.errors import InputError
 from calibrant.measures import Event
 from calibrant.measures.cumulative.cumulative import kuiper_error
@@ -26,6 +26,7 @@ from calibrant.measures.decisions.decision_curve import (
 from calibrant.table.cluster_labels import as_clusters
 from calibrant.table.cluster_sums import BucketSums
 from tests.builders import clustered_of
+from tests.samples import draw, sketch_of
 
 #: Sums of at most 1,000 numbers of at most 99 (the odds at t = .99) in another order, divided by their number.
 CLOSE = 1e-12
@@ -125,9 +126,7 @@ def test_net_benefit_is_the_outcome_rate_less_the_elementary_score(seed: int) ->
 @given(st.integers(0, 10_000), st.sampled_from([2, 5, 40, 300]), st.floats(0.2, 4.0))
 def test_regret_is_at_most_kuipers_error(seed: int, n: int, power: float) -> None:
     """Acting on p at t gives away at most Kuiper / (1 - t) against the best threshold on the same scores."""
-    rng = np.random.default_rng(seed)
-    scores = np.round(rng.random(n), 2)
-    outcomes = (rng.random(n) < scores**power).astype(int)
+    scores, outcomes = draw(seed, n, lambda p: p**power, decimals=2)
     table = ReliabilityTable.from_scores(scores, outcomes)
     places = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
     benefit = net_benefit(table, thresholds=places).net_benefit
@@ -176,8 +175,7 @@ def test_a_sketch_is_within_its_certified_error(seed: int, n: int, dtype: Any) -
     rng = np.random.default_rng(seed)
     scores, outcomes = drawn(seed, n)
     scores = scores.astype(dtype)
-    sketch = CalibrationSketch()
-    sketch.update(scores, outcomes)
+    sketch = sketch_of(scores, outcomes)
     edges = np.arange(1, 300) / 300
     places = np.unique(np.concatenate([edges, rng.random(50), np.nextafter(edges, 1), rng.choice(scores, 5)]))
     places = places[(places > 0) & (places < 1)].astype(np.float64)
@@ -194,8 +192,7 @@ def test_a_sketch_is_within_its_certified_error(seed: int, n: int, dtype: Any) -
 def test_a_sketch_of_scores_at_thresholds_has_the_value_of_its_rows() -> None:
     """Scores in tenths lie on edges of cells; they count as treated, and the bound allows for lower scores."""
     scores, outcomes = np.round(drawn(2)[0], 1), drawn(2)[1]
-    sketch = CalibrationSketch()
-    sketch.update(scores, outcomes)
+    sketch = sketch_of(scores, outcomes)
     places = np.arange(1, 10) / 10
     held = net_benefit(sketch, thresholds=places)
     np.testing.assert_allclose(held.net_benefit, net_benefit(scores, outcomes, thresholds=places).net_benefit)
@@ -342,9 +339,7 @@ def test_an_interval_by_cluster_needs_10_treated_clusters(clusters: int, some: b
 
 
 def test_copies_in_a_cluster_do_not_shorten_the_interval() -> None:
-    rng = np.random.default_rng(5)
-    scores = rng.random(200)
-    outcomes = (rng.random(200) < scores).astype(int)
+    scores, outcomes = draw(5, 200)
     copies = in_clusters(np.repeat(scores, 10), np.repeat(outcomes, 10), np.repeat(np.arange(200), 10))
     alone = net_benefit(scores, outcomes)
     held = np.isfinite(alone.lows)

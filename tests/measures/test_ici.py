@@ -21,6 +21,8 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import thinned
 from calibrant.statistics.resampling import normal_quantile
 from tests.examples_of import at_most
+from tests.measures.test_roc import drawn
+from tests.samples import draw, sketch_of
 
 EXACT = 1e-10
 
@@ -46,12 +48,6 @@ PROBCAL = {
 LOWESS = 0.06294351927784662
 ROWS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 1), st.integers(1, 3)), min_size=1, max_size=40)
 MEASURES = ["ici", "e50", "e90"]
-
-
-def drawn(seed, n, decimals):
-    rng = np.random.default_rng(seed)
-    p = np.round(rng.random(n), decimals)
-    return p, (rng.random(n) < p**1.3).astype(int)
 
 
 def values(*args, **options):
@@ -119,8 +115,7 @@ def test_laws(rows):
     for sketch, part in zip(halves, (slice(None, 3), slice(3, None)), strict=True):
         if len(p[part]):
             sketch.update(p[part], y[part], weights=w[part])
-    both = calibrant.CalibrationSketch()
-    both.update(p, y, weights=w)
+    both = sketch_of(p, y, weights=w)
     assert values(halves[0] + halves[1]) == pytest.approx(values(both), abs=EXACT)
     # Scores of a grid of twentieths have cells of their own.
     assert values(both) == pytest.approx(whole, abs=1e-9)
@@ -164,8 +159,7 @@ def test_more_scores_than_cells_are_fitted_in_cells():
     assert report["ici"].value == pytest.approx(gaps.mean(), abs=1e-5)
     assert report["e50"].value == pytest.approx(np.quantile(gaps, 0.5), abs=1e-4)
     assert report["e90"].value == pytest.approx(np.quantile(gaps, 0.9), abs=1e-4)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     assert values(sketch) == pytest.approx([report[key].value for key in MEASURES], abs=EXACT)
     assert calibrant.integrated_calibration_index(sketch) == pytest.approx(report["ici"].value, abs=EXACT)
 
@@ -223,9 +217,7 @@ def test_the_interval_written_out():
 
 
 def test_the_low_end_is_0_unless_calibration_is_rejected():
-    rng = np.random.default_rng(8)
-    p = rng.random(300)
-    y = (rng.random(300) < p).astype(int)
+    p, y = draw(8, 300)
     estimate = calibrant.evaluate(p, y, measures=["ici"], n_resamples=200)["ici"]
     assert estimate.p_value > 0.025
     assert estimate.low == 0 < estimate.value < estimate.high
@@ -286,9 +278,7 @@ def test_the_curve_and_its_bands():
 @at_most(10)
 @given(st.integers(0, 2**32 - 1))
 def test_the_curve_of_clusters_is_that_of_the_rows(seed):
-    rng = np.random.default_rng(seed)
-    p = rng.random(300)
-    y = (rng.random(300) < p).astype(int)
+    p, y = draw(seed, 300)
     alone, clustered = (
         calibrant.evaluate(p, y, profile="clinical", n_resamples=50, **options).curves["loess"]
         for options in ({}, {"clusters": np.arange(300) // 3})

@@ -19,6 +19,7 @@ from calibrant.measures.ranking.auroc import area_influence
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.intervals import Variance, linked_interval
 from calibrant.statistics.resampling import normal_quantile
+from tests.samples import draw, sketch_of
 
 EXACT = 1e-12
 
@@ -33,9 +34,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 1), st.integers(1, 
 
 
 def drawn(seed, n, decimals):
-    rng = np.random.default_rng(seed)
-    p = np.round(rng.random(n), decimals)
-    return p, (rng.random(n) < p**1.3).astype(int)
+    return draw(seed, n, lambda p: p**1.3, decimals=decimals)
 
 
 @pytest.mark.parametrize("case", RECORDED)
@@ -76,8 +75,7 @@ def test_a_sketch_is_within_its_bound(seed, n, power):
     p = rng.random(n) ** power
     y = (rng.random(n) < p).astype(int)
     exact = calibrant.auroc(p, y)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     report = calibrant.evaluate(sketch, measures=["auroc"], level=None)["auroc"]
     if math.isnan(exact):
         assert math.isnan(report.value)
@@ -88,8 +86,7 @@ def test_a_sketch_is_within_its_bound(seed, n, power):
 
 def test_the_bound_is_reached():
     p, y = np.array([0.5001, 0.5002]), np.array([1, 0])
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     report = calibrant.evaluate(sketch, measures=["auroc"], level=None)["auroc"]
     assert (calibrant.auroc(p, y), report.value) == (0.0, 0.5)
     assert report.error_bound == pytest.approx(0.5, rel=EXACT)

@@ -13,25 +13,19 @@ import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant import CalibrationSketch, ReliabilityTable, evaluate, plot
+from calibrant import ReliabilityTable, evaluate, plot
 from calibrant.errors import InputError
 from calibrant.measures.calibration_curves import IsotonicBand
+from tests.samples import draw, sketch_of
 
 CLOSE = 1e-9
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-12)
 bad = functools.partial(pytest.raises, InputError)
-
-
-def draw(seed, n, truth=lambda p: p):
-    rng = np.random.default_rng(seed)
-    p = rng.random(n)
-    return p, (rng.random(n) < truth(p)).astype(int)
 
 
 def naive(n, k, level=0.95):
@@ -228,8 +222,7 @@ def test_a_falling_rate_makes_the_ends_cross_and_the_curve_widens_its_band():
 
 def test_a_sketch_has_the_band_of_its_cells():
     p, y = draw(5, 20_000)
-    sketch = CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     found = evaluate(sketch, bands="simultaneous", n_resamples=0).curves["isotonic"]
     exact = IsotonicBand.of(ReliabilityTable.from_scores(p, y), 0.95)
     lows, highs = exact.at(found.scores)
@@ -312,18 +305,16 @@ def test_the_page_draws_it_as_steps_and_names_it(tmp_path):
 
 
 def test_the_command_has_the_option(tmp_path):
-    from calibrant.cli.commands import main
+    from tests.in_process import fail, run
 
     p, y = draw(7, 120, lambda p: p**2)
     rows = np.column_stack([p, y, p + 1, np.arange(120) // 2])
     file = tmp_path / "scores.csv"
     np.savetxt(file, rows, delimiter=",", header="score,outcome,heavy,patient", comments="", fmt="%.17g")
     told = ["report", str(file), "--bands", "simultaneous", "--n-resamples", "99"]
-    outcome = CliRunner().invoke(main, [*told, "--json", str(tmp_path / "a.json"), "--quiet"])
-    assert outcome.exit_code == 0, outcome.output
+    status, _, err = run(*told, "--json", tmp_path / "a.json", "--quiet")
+    assert status == 0, err
     written = json.loads((tmp_path / "a.json").read_text("utf-8"))["curves"]["isotonic"]
     assert written["confidence_highs"] == list(report().curves["isotonic"].confidence_highs)
     for option, column in (("--weight", "heavy"), ("--cluster", "patient")):
-        refused = CliRunner().invoke(main, [*told, option, column])
-        assert refused.exit_code == 1
-        assert "--bands: expected 'pointwise' for" in refused.output
+        assert "--bands: expected 'pointwise' for" in fail(*told, option, column)

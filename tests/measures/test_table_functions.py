@@ -34,6 +34,7 @@ from calibrant.errors import InputError
 from calibrant.kernels import compiling
 from calibrant.measures.binned import sweep as sweep
 from calibrant.measures.smooth.without_bins import lipschitz_error
+from tests.samples import draw
 
 #: Sums of at most some thousand numbers up to 1 in another order, divided by their number.
 CLOSE = 1e-13
@@ -415,9 +416,7 @@ def test_the_number_of_uncertainty_calibration() -> None:
 
     The standard deviation of a draw is below .03, so that of their mean below 5e-5.
     """
-    rng = np.random.default_rng(7)
-    scores = np.round(rng.random(300), 3)
-    outcomes = (rng.random(300) < scores**1.3).astype(int)
+    scores, outcomes = draw(7, 300, lambda p: p**1.3, decimals=3)
     value = gaussian_debiased_calibration_error(scores, outcomes, n_bins=10)
     assert value == pytest.approx(0.07962516619449789, abs=2e-4)
     assert expected_calibration_error(scores, outcomes, n_bins=10) == pytest.approx(0.09407, abs=CLOSE)
@@ -512,9 +511,7 @@ def test_sketches_add_up_and_are_near_the_rows(function: Callable[..., float]) -
     the Lipschitz error: |r| w. The cells are at most 1/300 wide, and the mean of |r| is below 1/2 here. The two binned
     errors have edges that cells respect, or that fall between quantiles; a cell moves a bin's edge.
     """
-    rng = np.random.default_rng(0)
-    scores = rng.random(20_000)
-    outcomes = (rng.random(20_000) < scores**1.5).astype(int)
+    scores, outcomes = draw(0, 20_000, lambda p: p**1.5)
     whole, parts = CalibrationSketch(), [CalibrationSketch(), CalibrationSketch()]
     whole.update(scores, outcomes)
     for part, cut in zip(parts, (slice(7_000), slice(7_000, None)), strict=True):

@@ -27,6 +27,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.e_processes import BETS, Mixture, Wealth, adjusted
 from calibrant.table import ReliabilityTable
 from tests.examples_of import at_most
+from tests.samples import sketch_of
 
 
 def rows(n: int, seed: Any, shift: float = 0.0, slope: float = 1.0) -> tuple[Any, Any]:
@@ -241,8 +242,7 @@ def test_clusters_add_the_mean_over_their_rows() -> None:
     own = Frame.of(table.counts.astype(float), table.scores)
     assert own.middle == pytest.approx(frame.middle, abs=0.01)
     assert watch._slices[0].growth == pytest.approx(expected, abs=0.02)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y, clusters=clusters)
+    sketch = sketch_of(p, y, clusters=clusters)
     of_sketch = calibrant.Monitor()
     of_sketch.update(sketch)
     assert of_sketch.log_e == pytest.approx(watch.log_e, abs=0.05)
@@ -491,8 +491,7 @@ def test_one_impossible_outcome_raises_the_alarm(kind: str) -> None:
     assert not watch.alarm
     y[-1] = 1
     if kind == "sketch":
-        sketch = calibrant.CalibrationSketch()
-        sketch.update(p, y)
+        sketch = sketch_of(p, y)
         watch.update(sketch)
     elif kind == "top label":
         watch = calibrant.Monitor()
@@ -544,8 +543,7 @@ def test_equal_rows_under_another_label_are_said() -> None:
     for label in ("w1", "w2", "w3"):
         watch.update(*rows(200, label == "w2"), label=label)
     p, y = rows(200, False)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p[::-1], y[::-1])
+    sketch = sketch_of(p[::-1], y[::-1])
     watch.update(sketch, label="w4")
     watch = calibrant.Monitor.from_json(watch.to_json())
     assert [part["equal_to"] for part in watch.to_dict()["slices"]] == [None, None, "w1", "w1"]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -105,23 +105,17 @@ def of_models(n: int = 2) -> calibrant.Comparison:
 
 
 @cache
-def of_groups(level: float | None = 0.95) -> calibrant.Report:
+def of_groups(level: float | None = 0.95, *, clinical: bool = False) -> calibrant.Report:
     rng = np.random.default_rng(0)
     names = np.repeat(["a", "b", "c", "d"], [300, 500, 12, 400])
     probs = rng.random(len(names))
     happened = rng.random(len(names)) < np.where(names == "b", probs**2, probs)
-    return evaluate(probs, happened, groups=names, level=level)
+    if clinical:
+        happened[names == "c"] = False  # no slope, and an O:E ratio of 0
+    return evaluate(probs, happened, groups=names, level=level, profile="clinical" if clinical else "standard")
 
 
-@cache
-def of_wards(level: float | None = 0.95) -> calibrant.Report:
-    """Return the clinical report on the same groups."""
-    rng = np.random.default_rng(0)
-    names = np.repeat(["a", "b", "c", "d"], [300, 500, 12, 400])
-    probs = rng.random(len(names))
-    happened = rng.random(len(names)) < np.where(names == "b", probs**2, probs)
-    happened[names == "c"] = False  # no slope, and an O:E ratio of 0
-    return evaluate(probs, happened, groups=names, level=level, profile="clinical")
+of_wards = partial(of_groups, clinical=True)
 
 
 @cache

@@ -13,6 +13,7 @@ import calibrant
 from calibrant.errors import InputError
 from calibrant.recalibration import CalibrationMap, LabelRecalibrations
 from calibrant.statistics.group_tests import holm
+from tests.samples import draw_classes
 
 NAMES = ["toxic", "spam", "fine", "rare"]
 
@@ -152,9 +153,7 @@ def test_groups_are_evaluated_with_the_common_map() -> None:
 
 @pytest.mark.parametrize("method", ["identity", "temperature"])
 def test_groups_of_classes_are_evaluated_with_the_common_map(method: str) -> None:
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet([0.5] * 3, 900)
-    y = (rng.random((900, 1)) > p.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    p, y = draw_classes(0, 900, [0.5] * 3)
     groups = np.arange(900) % 3
     fix = calibrant.recalibrate(p, y, groups=groups, n_resamples=0, method=method, clusters=np.arange(900) // 2)
     direct = calibrant.evaluate(fix.map(p), y, groups=groups, n_resamples=0, clusters=np.arange(900) // 2)

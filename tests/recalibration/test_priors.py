@@ -22,6 +22,7 @@ from calibrant.recalibration.families import FAMILIES, names_of
 from calibrant.results.envelope import digest_of
 from calibrant.statistics.folds import DealtRows
 from calibrant.statistics.mixture import ClassMixture, eliminated
+from tests.samples import sketch_of
 
 SCORES = np.linspace(0.001, 0.999, 999)
 
@@ -433,8 +434,7 @@ def test_the_expected_shares_are_those_of_weighted_reference_scores() -> None:
 def test_a_sketch_serves_as_reference() -> None:
     old = scores_of(3_000, 0.5, 1)
     y = np.random.default_rng(0).random(3_000) < old
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(old, y.astype(int))
+    sketch = sketch_of(old, y.astype(int))
     new = scores_of(1_000, 0.1, 0)
     of_rows, of_cells = (
         calibrant.prior_shift(trained_prior=0.5, probs=new, reference=each).check.statistic for each in (old, sketch)
@@ -638,7 +638,6 @@ def test_wrong_input_is_named(arguments: dict[str, Any], argument: str, message:
 
 
 def test_a_sketch_of_classes_is_no_reference() -> None:
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(classes_of(100, [0.5, 0.2, 0.3], 0), np.zeros(100, int))
+    sketch = sketch_of(classes_of(100, [0.5, 0.2, 0.3], 0), np.zeros(100, int))
     with pytest.raises(InputError, match="a sketch of one event"):
         calibrant.prior_shift(trained_prior=0.5, probs=NEW, reference=sketch)

@@ -27,6 +27,7 @@ from calibrant.report.evaluated_data import of_arguments
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.folds import FOLDS, Parts, deal_buckets
+from tests.samples import sketch_of
 
 
 def sample(n: int, seed: int, slope: float = 1.0, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -387,8 +388,7 @@ def test_merged_sketches_are_one() -> None:
 def test_a_sketch_gives_the_map_of_its_rows() -> None:
     """Cells instead of scores move a Cox map by at most 6e-5 (specification, eight events)."""
     p, y = sample(20_000, 0, 0.6)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     grid = np.linspace(0.001, 0.999, 999)
     assert np.abs(fix_of(sketch, method="cox").map(grid) - fix_of(p, y, method="cox").map(grid)).max() < 6e-5
 
@@ -400,8 +400,7 @@ def test_a_table_gives_what_its_rows_give() -> None:
 
 def test_a_sketch_of_clusters_gives_what_its_rows_give() -> None:
     p, y, labels = clusters(3)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y, clusters=labels)
+    sketch = sketch_of(p, y, clusters=labels)
     one, other = fix_of(sketch, method="cox").gain, fix_of(p, y, method="cox", clusters=labels).gain
     assert one.value == pytest.approx(other.value, rel=1e-3)
     assert one.low == pytest.approx(other.low, rel=1e-3)
@@ -522,8 +521,7 @@ def test_the_loss_of_cells_is_within_its_certified_error(map_: Fit, kind: str) -
     p, y = sample(6_000, 4)
     losses = {"log": log_losses, "brier": brier_losses}[kind]
     of_rows = float(np.mean(losses(map_.pieces.log_odds(p)[np.newaxis])[y, np.arange(len(p))]))
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     for data in (
         of_arguments(sketch, None),
         of_arguments(p, y),
@@ -545,8 +543,7 @@ def test_the_infinite_loss_of_an_outcome_that_no_row_has_certifies_nothing() -> 
 
 def test_a_sketch_says_how_exact_the_loss_after_is() -> None:
     p, y = sample(3_000, 5, slope=0.6)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     fix = fix_of(sketch, method="cox")
     assert 0 < fix.after["nll"].error_bound < 0.001
     assert math.isnan(fix.after["ece"].error_bound)

@@ -20,10 +20,8 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
 from calibrant.errors import MissingDependencyError
 from calibrant.measures.listed import MEASURES
 from calibrant.render import page as pages
@@ -34,6 +32,8 @@ from calibrant.render.reliability import diagram_figure
 from calibrant.render.shown import NO_SOURCE
 from calibrant.report import class_document
 from calibrant.report.measure_document import noise_figure, shown_estimates
+from tests.in_process import fail, run, succeed
+from tests.samples import draw, draw_classes
 
 EVIL = "<script>alert('x')</script>&\"',\n;\x00\ud800 Ω"
 
@@ -117,9 +117,7 @@ def page_of(result: Any, source: Source = NO_SOURCE, **words: str) -> str:
 
 
 def classes(n: int = 900, c: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    probs = rng.dirichlet(np.full(c, 0.4), n)
-    targets = (rng.random((n, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=c - 1)
+    probs, targets = draw_classes(seed, n, np.full(c, 0.4))
     sharp = probs**1.6
     return sharp / sharp.sum(axis=1, keepdims=True), targets
 
@@ -736,9 +734,7 @@ def test_a_class_that_never_happened_says_so_beside_its_predictions() -> None:
 
 def test_classes_and_groups_that_stand_out_are_marked_in_shape_and_words() -> None:
     """One class of five is claimed too often, and one group of three has sharpened rows: the lists mark what is off."""
-    rng = np.random.default_rng(6)
-    probs = rng.dirichlet(np.full(5, 0.4), 3_000)
-    targets = (rng.random((3_000, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=4)
+    probs, targets = draw_classes(6, 3_000, np.full(5, 0.4))
     groups = np.arange(3_000) % 3
     probs[:, 2] *= 1.4
     probs[groups == 0] **= 1.3
@@ -773,9 +769,7 @@ def test_classes_and_groups_that_stand_out_are_marked_in_shape_and_words() -> No
 
 
 def test_the_tolerance_and_the_verdict_are_among_the_settings_of_the_page() -> None:
-    rng = np.random.default_rng(4)
-    p = rng.random(2_000)
-    y = rng.random(2_000) < p
+    p, y = draw(4, 2_000)
     page = read(page_of(calibrant.evaluate(p, y, tolerance=0.2, n_resamples=0)))
     text = "".join(page.text)
     assert "toleranceECE: up to 0.2" in text
@@ -948,15 +942,9 @@ def test_contrast_of_text_and_marks_is_that_of_wcag() -> None:
 DIGITS = Path(__file__).parents[2] / "examples" / "digits.parquet"
 
 
-def command(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    return result.exit_code, result.stdout, result.stderr
-
-
 def test_the_command_writes_the_page_beside_the_report(tmp_path: Path) -> None:
     target, numbers_of = tmp_path / "report.html", tmp_path / "report.json"
-    status, out, err = command("report", DIGITS, "--html", target, "--json", numbers_of)
-    assert status == 0
+    out, err = succeed("report", DIGITS, "--html", target, "--json", numbers_of)
     assert "Reliability diagram" in out
     preparing = "(calibrant: preparing kernels, once\n)?"  # if all inputs take compiled kernels
     assert re.fullmatch(rf"{preparing}calibrant: wrote {re.escape(str(target))} \(1\d\d kB\)\n", err)
@@ -977,8 +965,7 @@ def test_the_command_writes_the_page_beside_the_report(tmp_path: Path) -> None:
 
 def test_the_page_of_the_command_names_its_files_and_condition(tmp_path: Path) -> None:
     target = tmp_path / "report.html"
-    status, _, _ = command("report", DIGITS, "--where", "target < 5", "--html", target, "--title", "Low digits")
-    assert status == 0
+    succeed("report", DIGITS, "--where", "target < 5", "--html", target, "--title", "Low digits")
     page = read(target.read_text(encoding="utf-8"))
     said = "".join(page.text)
     assert page.titles[0] == "Low digits · calibration"
@@ -988,7 +975,7 @@ def test_the_page_of_the_command_names_its_files_and_condition(tmp_path: Path) -
 
 def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
-    status, out, err = command("report", DIGITS, "--html", tmp_path / "report.html")
+    status, out, err = run("report", DIGITS, "--html", tmp_path / "report.html")
     assert status == 1
     assert "Reliability diagram" in out
     assert re.search(r"report\.html: cannot be written \(Is a directory\); check the path and the disk", err)
@@ -1015,7 +1002,7 @@ def test_a_page_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_where_to_write_is_checked_before_anything_is_read(arguments: tuple[str, ...], message: str) -> None:
-    status, out, err = command("report", "no-such-file.csv", *arguments)
+    status, out, err = run("report", "no-such-file.csv", *arguments)
     assert status == 2
     assert out == ""
     assert message in err
@@ -1028,15 +1015,14 @@ def test_the_predictions_are_never_written_over(tmp_path: Path, option: str) -> 
     source.write_text(text, encoding="utf-8")
     link = tmp_path / "link.html"
     link.symlink_to(source)
-    status, out, err = command("report", source, option, link)
+    status, out, err = run("report", source, option, link)
     assert status == 2
     assert f"for {option}: {str(link)!r} is also read, as FILE; name another file" in err
     assert (out, source.read_text(encoding="utf-8")) == ("", text)
 
 
 def test_a_title_without_a_page_is_wrong_usage() -> None:
-    status, _, err = command("report", DIGITS, "--title", "Digits")
-    assert status == 2
+    err = fail("report", DIGITS, "--title", "Digits", status=2)
     assert "--title sets the title of the HTML page; pass --html too" in err
 
 
@@ -1045,8 +1031,7 @@ def test_the_file_of_targets_is_never_written_over(tmp_path: Path) -> None:
     np.save(tmp_path / "targets.npy", np.array([0, 1]))
     target = tmp_path / "targets.npy"
     before = target.read_bytes()
-    status, _, err = command("report", tmp_path / "probs.npy", "--targets", target, "--json", target)
-    assert status == 2
+    err = fail("report", tmp_path / "probs.npy", "--targets", target, "--json", target, status=2)
     assert "is also read, as --targets; name another file" in err
     assert target.read_bytes() == before
 

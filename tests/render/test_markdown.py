@@ -18,6 +18,7 @@ from calibrant.render import markdown
 from calibrant.render.blocks import Source
 from calibrant.render.words import shown, worst
 from calibrant.report.measure_document import shown_estimates
+from tests.samples import draw
 
 #: GitHub's Markdown as far as this library knows it.
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -146,9 +147,7 @@ def test_groups_without_a_p_value_come_last_and_of_equal_ones_the_largest_error_
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_name_acts(name: str) -> None:
-    rng = np.random.default_rng(1)
-    probs = rng.random(300)
-    outcomes = rng.random(300) < probs
+    probs, outcomes = draw(1, 300)
     groups = np.where(np.arange(300) % 2 == 0, name, "other").astype(object)
     found = replace(calibrant.evaluate(probs, outcomes, groups=groups, n_resamples=0), omitted={name: name})
     document = found._document(Source(files=name, where=name, columns=name))

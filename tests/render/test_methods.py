@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
 from calibrant import CalibrationSketch, ReliabilityTable
-from calibrant.cli import main
 from calibrant.measures import MEASURES, Measure
 from calibrant.measures.profiles import PROFILES
 from calibrant.render.blocks import Source
@@ -22,6 +20,7 @@ from calibrant.render.markdown import text
 from calibrant.report import methods_text
 from calibrant.report.measure_document import shown_estimates
 from calibrant.report.report import Report
+from tests.in_process import run
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -265,10 +264,9 @@ def test_the_command_names_the_event_and_the_condition(tmp_path: Any) -> None:
     lines = [f"{score},{outcome},{i % 2}" for i, (score, outcome) in enumerate(zip(SCORES, OUTCOMES, strict=True))]
     path.write_text("\n".join(["risk,died,part", *lines]), encoding="utf-8")
     arguments = ["report", str(path), "--score", "risk", "--outcome", "died", "--profile", "clinical"]
-    done = CliRunner().invoke(main, [*arguments, "--where", "part = 1", "--json", "-", "--n-resamples", "20"])
-    text = json.loads(done.stdout)["methods"]
+    arguments += ["--where", "part = 1", "--n-resamples", "20"]
+    text = json.loads(run(*arguments, "--json", "-")[1])["methods"]
     assert "The evaluated event is died = 1. The event was observed in" in text
     assert "Only rows with part = 1 were used." in text
     assert "on 200 predictions" in text
-    shown = CliRunner().invoke(main, [*arguments, "--where", "part = 1", "--n-resamples", "20"]).stdout
-    assert "(event: died = 1, observed frequency" in " ".join(shown.split())
+    assert "(event: died = 1, observed frequency" in " ".join(run(*arguments)[1].split())

@@ -15,6 +15,7 @@ import pytest
 import calibrant
 from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
+from tests.samples import draw, draw_classes
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
 
@@ -37,9 +38,7 @@ Open = Any
 
 @pytest.fixture(scope="module")
 def report() -> calibrant.Report:
-    rng = np.random.default_rng(3)
-    probs = rng.dirichlet(np.full(10, 0.3), 1500)
-    targets = (rng.random((1500, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=9)
+    probs, targets = draw_classes(3, 1500, np.full(10, 0.3))
     sharp = probs**1.5
     names = ["zebra", "<script>window.hacked = 1</script>", 'a "quoted", name', *map(str, range(7))]
     return calibrant.evaluate(
@@ -509,9 +508,7 @@ def test_groups_are_searched_by_name_also_among_the_rest(browser: Any, tmp_path:
 
 @pytest.mark.slow
 def test_hundreds_of_classes_stay_usable(browser: Any, tmp_path: Path) -> None:
-    rng = np.random.default_rng(4)
-    probs = rng.dirichlet(np.full(400, 0.02), 4000)
-    targets = (rng.random((4000, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=399)
+    probs, targets = draw_classes(4, 4000, np.full(400, 0.02))
     path = calibrant.evaluate(probs, targets, n_resamples=0).to_html(tmp_path / "many.html")
     window = browser.new_page()
     window.goto(path.as_uri())
@@ -534,9 +531,7 @@ def test_hundreds_of_classes_stay_usable(browser: Any, tmp_path: Path) -> None:
 
 
 def test_a_comparison_opens_without_complaint(browser: Any, tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    scores = rng.random(2000)
-    outcomes = rng.random(2000) < scores
+    scores, outcomes = draw(5, 2000)
     found = calibrant.compare({"honest": scores, "bold": scores**2 / (scores**2 + (1 - scores) ** 2)}, outcomes)
     window = browser.new_page()
     complaints: list[str] = []

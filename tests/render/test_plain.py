@@ -12,6 +12,7 @@ import pytest
 import calibrant
 from calibrant.render.blocks import Source
 from calibrant.report.findings_text import plainly
+from tests.samples import draw
 
 FEW: Any = {"n_resamples": 100}
 SAID = re.compile(
@@ -22,9 +23,7 @@ SAID = re.compile(
 
 
 def of_power(power: float, n: int = 3_000, **options: Any) -> tuple[calibrant.Report, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(2)
-    scores = rng.random(n)
-    outcomes = (rng.random(n) < scores**power).astype(int)
+    scores, outcomes = draw(2, n, lambda p: p**power)
     return calibrant.evaluate(scores, outcomes, **{**FEW, **options}), scores, outcomes
 
 

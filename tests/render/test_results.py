@@ -99,12 +99,9 @@ def test_where_it_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_command_names_the_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from click.testing import CliRunner
-
-    from calibrant.cli import main
+    from tests.in_process import run
 
     monkeypatch.chdir(tmp_path)
     Path("a.csv").write_text("risk,died\n" + "\n".join(f"{p},{y}" for p, y in zip(SCORES, OUTCOMES, strict=True)))
-    given = ("report", "a.csv", "--score", "risk", "--outcome", "died", "--json", "a.json", "--n-resamples", "0")
-    assert CliRunner().invoke(main, list(given)).exit_code == 0
-    assert "The event (died = 1) was observed in" in json.loads(Path("a.json").read_text())["results"]
+    _, out, _ = run("report", "a.csv", "--score", "risk", "--outcome", "died", "--json", "-", "--n-resamples", "0")
+    assert "The event (died = 1) was observed in" in json.loads(out)["results"]

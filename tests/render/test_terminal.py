@@ -14,6 +14,7 @@ from calibrant.measures.profiles import STANDARD
 from calibrant.render.blocks import Column, Table
 from calibrant.render.terminal import Style, to_lines, to_terminal, wrapped
 from calibrant.render.words import percentages
+from tests.samples import draw_classes
 
 FEW = {"n_resamples": 50}
 
@@ -26,9 +27,7 @@ def rows(seed: int = 0, n: int = 600, tilt: float = 1.0) -> tuple[np.ndarray, np
 
 
 def classes(seed: int = 0, n: int = 600) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    probs = rng.dirichlet([1.0, 2.0, 0.5], n)
-    return probs, np.minimum((rng.random((n, 1)) > probs.cumsum(1)).sum(1), 2)
+    return draw_classes(seed, n, [1.0, 2.0, 0.5])
 
 
 def many_groups(number: int, each: int = 40) -> calibrant.Report:

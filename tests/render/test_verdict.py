@@ -17,6 +17,7 @@ from calibrant.render.blocks import Sentence
 from calibrant.report.findings_text import conclusion_of, deciding, key_numbers, next_steps
 from calibrant.report.report import Report
 from calibrant.results import Code, Finding
+from tests.samples import tilted
 
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
 CI = rf"95 % CI {NUMBER} to {NUMBER}"
@@ -29,10 +30,6 @@ SCORES = RNG.uniform(0.02, 0.98, N)
 OUTCOMES = (RNG.random(N) < SCORES).astype(int)
 PROBS = RNG.dirichlet([1.0, 2.0, 0.5], N)
 LABELS = (RNG.random((N, 1)) > PROBS.cumsum(1)).sum(1).clip(max=2)
-
-
-def powered(power: float) -> np.ndarray:
-    return SCORES**power / (SCORES**power + (1 - SCORES) ** power)
 
 
 def top(power: float) -> np.ndarray:
@@ -95,11 +92,11 @@ TEMPLATES: list[tuple[Any, str]] = [
     (of_event, rf"No clear over- or underestimation: mean predicted probability .* {DIFFERENCE}\."),
     (of_top, rf"No clear over- or under-confidence: mean confidence {NUMBER} %, accuracy {NUMBER} % {DIFFERENCE}\."),
     (
-        lambda: of_event(powered(2.0)),
+        lambda: of_event(tilted(SCORES, 2.0)),
         rf"Predictions are too extreme: calibration slope 0\.\d\d \({CI}; ideal 1\)\.",
     ),
     (
-        lambda: of_event(powered(0.5)),
+        lambda: of_event(tilted(SCORES, 0.5)),
         rf"Predictions are too moderate: calibration slope \d\.\d\d \({CI}; ideal 1\)\.",
     ),
     (lambda: of_top(2.0), rf"Predictions are too extreme: calibration slope 0\.\d\d \({CI}; ideal 1\)\."),
@@ -110,7 +107,7 @@ TEMPLATES: list[tuple[Any, str]] = [
         r"this size\.",
     ),
     (
-        lambda: of_event(powered(2.0)),
+        lambda: of_event(tilted(SCORES, 2.0)),
         r"Isotonic recalibration would lower the Brier score on these data from 0\.\d{3} by 0\.\d{3} \(\d+ %\); "
         r"expect less on new data \(see calibrant recalibrate\)\.",
     ),
@@ -204,7 +201,7 @@ def test_the_deciding_sentence_is_about_the_tolerance_or_the_evidence() -> None:
 
 
 def test_the_key_numbers_are_those_of_the_report() -> None:
-    own = of_event(powered(2.0))
+    own = of_event(tilted(SCORES, 2.0))
     difference, slope, ece = key_numbers(own)
     assert difference[:2] == ("difference in percentage points", f"{100 * own['mean_gap'].value:+.1f}")
     assert slope[:2] == ("calibration slope", f"{own['calibration_slope'].value:.2f}")

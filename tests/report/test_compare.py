@@ -9,17 +9,16 @@ import re
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import shown
-from click.testing import CliRunner
 from scipy.special import log_softmax, ndtr, ndtri, softmax
 
 import calibrant
-from calibrant import cli
 from calibrant.errors import InputError
 from calibrant.inputs.notions import read, resolve
 from calibrant.inputs.predictions import as_predictions
@@ -28,16 +27,13 @@ from calibrant.measures.differences import paired
 from calibrant.measures.differences.paired import Model
 from calibrant.render.terminal import Style, to_terminal
 from calibrant.report.compared_models import ReadModel
+from tests import in_process
 from tests.keys_of import explained
+from tests.samples import draw, tilted
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "comparing.md"
 MEASURES = ("debiased_square", "ece", "accuracy", "brier", "nll")
-
-
-def tilt(p: np.ndarray, a: float) -> np.ndarray:
-    """The truth of a model that says p: p^a / (p^a + (1 - p)^a)."""
-    return p**a / (p**a + (1 - p) ** a)
 
 
 def sample(n: int, seed: int, a: float = 1.5, b: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,7 +41,7 @@ def sample(n: int, seed: int, a: float = 1.5, b: float = 1.0) -> tuple[np.ndarra
     rng = np.random.default_rng(seed)
     p = rng.beta(1.2, 0.8, n)
     near = np.clip(p + 0.1 * rng.standard_normal(n), 0.01, 0.99)
-    return tilt(p, a), tilt(near, b), (rng.random(n) < p).astype(np.int64)
+    return tilted(p, a), tilted(near, b), (rng.random(n) < p).astype(np.int64)
 
 
 def classes(n: int, c: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -278,10 +274,8 @@ def test_the_interval_of_the_accuracy_is_bonett_and_prices() -> None:
 
 
 def test_holm_on_three_models() -> None:
-    rng = np.random.default_rng(2)
-    p = rng.random(1500)
-    y = rng.random(1500) < p
-    models = {"honest": p, "bold": tilt(p, 1.6), "bolder": tilt(p, 2.2)}
+    p, y = draw(2, 1500)
+    models = {"honest": p, "bold": tilted(p, 1.6), "bolder": tilted(p, 2.2)}
     comparison = calibrant.compare(models, y)
     assert [(pair.first, pair.second) for pair in comparison.pairs] == list(itertools.combinations(models, 2))
     raw = [
@@ -297,7 +291,7 @@ def test_holm_on_three_models() -> None:
         running = max(running, min(1.0, (3 - k) * raw[i]))
         expected[i] = running
     assert [square.p_value for square in squares] == pytest.approx([expected[i] for i in range(3)], rel=1e-9)
-    assert "raw_p_value" not in calibrant.compare(p, tilt(p, 1.6), y).pairs[0]["debiased_square"].details
+    assert "raw_p_value" not in calibrant.compare(p, tilted(p, 1.6), y).pairs[0]["debiased_square"].details
     assert comparison.verdict()[-2].startswith("The p-values are Holm-adjusted for 3 pairs, but ")
 
 
@@ -498,9 +492,9 @@ def test_class_names() -> None:
 
 
 def population(score: Callable[[np.ndarray], np.ndarray], a: float, n_bins: int = 15) -> tuple[float, float]:
-    """Squared l2 and l1 error over bins of a model that says score(x), x uniform, where the truth is tilt(x, a)."""
+    """Squared l2 and l1 error over bins of a model that says score(x), x uniform, where the truth is tilted(x, a)."""
     x = (np.arange(300_000) + 0.5) / 300_000
-    p, q = score(x), tilt(x, a)
+    p, q = score(x), tilted(x, a)
     bins = np.minimum(np.ceil(p * n_bins).astype(int), n_bins)
     share = np.bincount(bins) / len(x)
     gaps = np.bincount(bins, p - q) / len(x)
@@ -510,8 +504,8 @@ def population(score: Callable[[np.ndarray], np.ndarray], a: float, n_bins: int 
 
 TRUTHS = {
     "both calibrated": (lambda x: x, lambda x: x, 1.0, 0.01),
-    "one calibrated": (lambda x: x, lambda x: tilt(x, 1.4), 1.0, 0.01),
-    "equally wrong": (lambda x: tilt(x, 1.4), lambda x: tilt(x, 1 / 1.4), 1.0, 0.0),
+    "one calibrated": (lambda x: x, lambda x: tilted(x, 1.4), 1.0, 0.01),
+    "equally wrong": (lambda x: tilted(x, 1.4), lambda x: tilted(x, 1 / 1.4), 1.0, 0.0),
     "both wrong": (lambda x: x, lambda x: 0.2 + 0.6 * x, 2.0, 0.0),
 }
 
@@ -532,7 +526,7 @@ def test_coverage(name: str) -> None:
     rng, runs, held = np.random.default_rng(7), 400, np.zeros(4)
     for _ in range(runs):
         x = rng.random(1500)
-        y = rng.random(1500) < tilt(x, a)
+        y = rng.random(1500) < tilted(x, a)
         # A second model that sees x a little less well is calibrated as well as the first: the blur is of the score.
         other = np.clip(second(x) + blur * rng.standard_normal(1500), 0, 1)
         pair = calibrant.compare(first(x), other, y, level=0.9).pairs[0]
@@ -564,7 +558,7 @@ def test_the_noise_of_alike_models_cancels() -> None:
     for _ in range(40):
         p = rng.random(20_000)
         y = rng.random(20_000) < p
-        seen += calibrant.compare(tilt(p, 1.1), p, y, level=0.9).pairs[0]["debiased_square"].p_value < 0.1
+        seen += calibrant.compare(tilted(p, 1.1), p, y, level=0.9).pairs[0]["debiased_square"].p_value < 0.1
     assert seen >= 24  # 32 expected; 17 where the noises are added
 
 
@@ -676,10 +670,8 @@ def test_the_terminal() -> None:
 
 
 def test_the_verdict() -> None:
-    rng = np.random.default_rng(0)
-    p = rng.random(4000)
-    y = rng.random(4000) < p
-    bold = tilt(p, 2)
+    p, y = draw(0, 4000)
+    bold = tilted(p, 2)
     comparison = calibrant.compare(p, bold, y, names=("honest", "bold"))
     *by_itself, brier, calibration, assumed = comparison.verdict()
     assert assumed == "Confidence intervals and p-values assume independent rows."
@@ -709,10 +701,8 @@ def test_the_verdict() -> None:
 
 
 def test_the_sentence_on_a_tolerance() -> None:
-    rng = np.random.default_rng(0)
-    p = rng.random(4000)
-    y = rng.random(4000) < p
-    models = {"old": p, "new": tilt(p, 1.3)}
+    p, y = draw(0, 4000)
+    models = {"old": p, "new": tilted(p, 1.3)}
     for tolerance in (0.002, 0.05, 0.3):
         comparison = calibrant.compare(models, y, tolerance=tolerance)
         decision = comparison.pairs[0].decision
@@ -741,8 +731,8 @@ def test_a_model_is_worse_if_the_deciding_measure_says_so() -> None:
     p = rng.random(3000)
     y = rng.random(3000) < p
     for models, worse in (
-        ({"honest": p, "bold": tilt(p, 2)}, True),
-        ({"bold": tilt(p, 2), "honest": p}, False),
+        ({"honest": p, "bold": tilted(p, 2)}, True),
+        ({"bold": tilted(p, 2), "honest": p}, False),
         ({"honest": p, "blurred": np.clip(p + 1e-4 * rng.standard_normal(3000), 0, 1)}, False),
     ):
         comparison = calibrant.compare(models, y)
@@ -836,10 +826,9 @@ def test_errors_say_what_to_do(call: Callable[[], object], message: str) -> None
 # ---------------------------------------------------------------- the command
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli.main, ["compare", *map(str, args)], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
+run = partial(in_process.run, "compare")
+succeed = partial(in_process.succeed, "compare")
+json_of = partial(in_process.json_of, "compare")
 
 
 @pytest.fixture
@@ -882,8 +871,7 @@ def test_the_command_on_a_csv(games: Path) -> None:
 def test_json_and_options_reach_the_comparison(games: Path, tmp_path: Path) -> None:
     target = tmp_path / "comparison.json"
     options = ["--weight", "times", "--n-bins", 4, "--level", 0.8, "--where", "times < 2", "--notion", "top-label"]
-    status, out, _ = run(games, "--scores", "old,new", "--outcome", "won", *options, "--json", target)
-    assert status == 0
+    out, _ = succeed(games, "--scores", "old,new", "--outcome", "won", *options, "--json", target)
     assert "old minus new" in out
     summary = json.loads(target.read_text(encoding="utf-8"))
     columns = {name: column[table(games)["times"] < 2] for name, column in table(games).items()}
@@ -904,7 +892,7 @@ def test_json_and_options_reach_the_comparison(games: Path, tmp_path: Path) -> N
         "timezone": "UTC",
         "event": None,
     }
-    status, out, _ = run(games, "--scores", "old,new", "--outcome", "won", "--json", "-")
+    _, out, _ = run(games, "--scores", "old,new", "--outcome", "won", "--json", "-")
     assert json.loads(out)["n"] == 300
     assert run(games, "--scores", "old,new", "--target", "won", "--json", "-")[1] == out
 
@@ -921,8 +909,7 @@ def test_logits_are_found_by_their_name(games: Path) -> None:
 
 
 def test_three_models(games: Path) -> None:
-    status, out, _ = run(games, "--scores", "old,new,times", "--where", "times < 2", "--outcome", "won")
-    assert status == 0
+    out, _ = succeed(games, "--scores", "old,new,times", "--where", "times < 2", "--outcome", "won")
     assert len(re.findall(r"^  (old|new) − (new|times) ", out, re.MULTILINE)) == 3
     assert "Holm-adjusted for 3 pairs" in " ".join(out.split())
 
@@ -937,9 +924,7 @@ def test_several_files_and_their_precision(tmp_path: Path) -> None:
         rows = slice(100 * part, 100 * part + 100)
         columns = {"a": single[rows], "b": second[rows], "event": outcomes[rows]}
         pq.write_table(pa.table(columns), tmp_path / f"{part}.parquet")
-    status, out, _ = run(tmp_path / "0.parquet", tmp_path / "1.parquet", "--scores", "a,b", "--json", "-")
-    assert status == 0
-    summary = json.loads(out)
+    summary = json_of(tmp_path / "0.parquet", tmp_path / "1.parquet", "--scores", "a,b")
     summary.pop("source")
     # Each column keeps its width: widened, single scores on an edge would change their bin.
     assert summary == json.loads(calibrant.compare({"a": single, "b": second}, outcomes).to_json())
@@ -962,9 +947,7 @@ def test_archives_and_columns_of_lists(tmp_path: Path) -> None:
     cells = [f'"{a.tolist()}","{b.tolist()}",{y}' for a, b, y in zip(first, second, targets, strict=True)]
     (tmp_path / "models.csv").write_text("\n".join(["m,k,y", *cells]) + "\n")
     for name in ("models.jsonl", "models.csv"):
-        status, out, _ = run(tmp_path / name, "--scores", "m,k", "--logits", "--json", "-")
-        assert status == 0
-        summary = json.loads(out)
+        summary = json_of(tmp_path / name, "--scores", "m,k", "--logits")
         assert summary.pop("source")["columns"]["probs['k']"] == "k (lists of 3)"
         assert summary == expected
 
@@ -986,8 +969,7 @@ def test_columns_that_name_the_classes(tmp_path: Path) -> None:
     status, _, err = run(path, "--scores", "a_*,b_*", "--outcome", "pet")
     assert (status, "--scores 'b_*' has numbered classes, but 'a_*' has the classes cat, dog; " in err) == (1, True)
     path.write_text("\n".join(["a_cat,a_dog,b_cat,b_dog,pet", *rows]) + "\n")
-    status, out, _ = run(path, "--scores", "a_*,b_*", "--outcome", "pet", "--json", "-")
-    assert status == 0
+    out, _ = succeed(path, "--scores", "a_*,b_*", "--outcome", "pet", "--json", "-")
     expected = calibrant.compare({"a_*": probs[0], "b_*": probs[1][:, ::-1]}, targets)
     assert json.loads(out)["models"]["b_*"] == pytest.approx(expected.models["b_*"], abs=1e-12)
 
@@ -1089,9 +1071,7 @@ def test_scores_of_rows_are_those_of_the_one_read(width: int, logits: bool) -> N
 
 def test_two_readings_of_one_table_agree() -> None:
     """Models by their rows and by their sketches: the same values, where no bin's edge cuts a cell."""
-    rng = np.random.default_rng(9)
-    p = rng.random(3_000)
-    y = (rng.random(3_000) < p**1.2).astype(int)
+    p, y = draw(9, 3_000, lambda p: p**1.2)
     by_rows = calibrant.compare({"a": p, "b": p**1.5}, y).models
     sketches = {"a": calibrant.CalibrationSketch(), "b": calibrant.CalibrationSketch()}
     for name, scores in (("a", p), ("b", p**1.5)):

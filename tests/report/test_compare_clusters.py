@@ -13,6 +13,7 @@ import calibrant
 from calibrant import CalibrationSketch, compare, evaluate
 from calibrant.errors import InputError
 from calibrant.render.page import to_page
+from tests.samples import sketch_of
 
 NAMES = ("debiased_square", "ece", "brier", "nll", "accuracy")
 
@@ -198,12 +199,10 @@ def test_unpaired_sketches_add_the_errors_by_cluster() -> None:
 def test_sketches_that_cannot_be_paired() -> None:
     data = models(11, 60, each=2)
     one, other = sketches(data)
-    plain = CalibrationSketch()
-    plain.update(data["b"], data["y"])
+    plain = sketch_of(data["b"], data["y"])
     with pytest.raises(InputError, match="probs_b: expected a sketch with clusters, because paired=True"):
         compare(one, plain, paired=True)
-    text = CalibrationSketch()
-    text.update(data["b"], data["y"], clusters=data["labels"].astype(str))
+    text = sketch_of(data["b"], data["y"], clusters=data["labels"].astype(str))
     with pytest.raises(InputError, match="clusters: expected labels that are whole numbers, got text"):
         compare(one, text, paired=True)
     with pytest.raises(InputError, match="clusters: expected no value with a CalibrationSketch"):
@@ -279,8 +278,7 @@ def test_the_accuracies_of_independent_samples_are_those_of_newcombe() -> None:
     # Newcombe (1998, doi 10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I), table II, method 10:
     # 56/70 against 48/80 has the interval .0524 to .3339.
     def of_answers(right: int, n: int) -> CalibrationSketch:
-        sketch = CalibrationSketch()
-        sketch.update(np.full(n, 0.9), (np.arange(n) < right).astype(int))
+        sketch = sketch_of(np.full(n, 0.9), (np.arange(n) < right).astype(int))
         return sketch
 
     found = compare(of_answers(56, 70), of_answers(48, 80), paired=False).pairs[0]["accuracy"]

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
 from calibrant.render.blocks import Details, Figures, Heading, Table
 from calibrant.render.figure import Figure, Points
 from calibrant.render.page import to_page
 from calibrant.render.terminal import Style, to_terminal
 from calibrant.report.comparison_document import deciding
+from tests.in_process import succeed
 from tests.render.test_html import EVIL, Page, classes, numbers, read
 from tests.render.test_markdown import cells
 
@@ -277,10 +276,8 @@ def test_a_model_without_a_tested_order_has_a_dash_in_the_leaderboard() -> None:
 
 def test_the_command_writes_the_page(tmp_path: Path) -> None:
     target = tmp_path / "comparison.html"
-    arguments = ["compare", str(DIGITS), "--scores", "p_*,overconfident_*", "--html", str(target)]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0
-    assert "overconfident" in result.output
+    out, _ = succeed("compare", DIGITS, "--scores", "p_*,overconfident_*", "--html", target)
+    assert "overconfident" in out
     assert read(target.read_text(encoding="utf-8")).files().keys() >= {"models.csv", "differences.csv"}
 
 

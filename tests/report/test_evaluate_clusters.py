@@ -13,6 +13,7 @@ import calibrant
 from calibrant import evaluate
 from calibrant.errors import InputError
 from calibrant.render import page
+from tests.samples import draw, draw_classes
 
 MEASURES = ("mean_gap", "brier", "nll", "accuracy", "ece", "ace", "rmsce", "debiased_square", "mce", "ks", "smece")
 
@@ -56,9 +57,7 @@ def test_copies_say_what_one_row_of_each_says(n_resamples):
 
 
 def test_clusters_that_do_not_matter_change_little():
-    rng = np.random.default_rng(2)
-    p = rng.uniform(size=2000)
-    y = (rng.uniform(size=2000) < p).astype(int)
+    p, y = draw(2, 2000)
     labels = np.arange(2000) // 10
     found, plain = (evaluate(p, y, clusters=clusters, n_resamples=199) for clusters in (labels, None))
     for name in ("mean_gap", "brier", "ece", "ks", "smece"):
@@ -119,9 +118,7 @@ def test_classes_of_rows_in_clusters():
 
 def classes_of_copies(clusters, each, seed=8):
     """Calibrated predictions of four classes, ``each`` copies of every one."""
-    rng = np.random.default_rng(seed)
-    probs = rng.dirichlet(np.ones(4), size=clusters)
-    labels = (probs.cumsum(axis=1) < rng.uniform(size=(clusters, 1))).sum(axis=1).clip(max=3)
+    probs, labels = draw_classes(seed, clusters, np.ones(4))
     return np.repeat(probs, each, axis=0), np.repeat(labels, each), np.repeat(np.arange(clusters), each)
 
 
@@ -298,9 +295,7 @@ def test_size_and_coverage_with_clusters(dependent):
 
 
 def test_clusters_of_one_row_are_independent_rows():
-    rng = np.random.default_rng(9)
-    p = rng.uniform(size=300)
-    y = (rng.uniform(size=300) < p).astype(int)
+    p, y = draw(9, 300)
     found, plain = (evaluate(p, y, clusters=clusters, n_resamples=50) for clusters in (np.arange(300) * 7, None))
     for name in found:
         one, other = found[name], plain[name]

@@ -24,6 +24,7 @@ from calibrant.results import TestResult
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.group_tests import LEAST_GROUP, GroupTest, holm
+from tests.samples import draw_tilted as draw
 
 CLOSE = 1e-10
 LEVEL, TAIL = 0.9, 0.05
@@ -45,12 +46,6 @@ def softmax_law(rng, n, sharpened=1.0, n_classes=4):
     truth = softmax(logits)
     labels = (truth.cumsum(axis=1) < rng.uniform(size=(n, 1))).sum(axis=1).clip(max=n_classes - 1)
     return softmax(sharpened * logits), truth, labels
-
-
-def draw(seed, n, slope=1.0):
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(size=n)
-    return p, (rng.uniform(size=n) < p**slope / (p**slope + (1 - p) ** slope)).astype(int)
 
 
 # ---------------------------------------------------------------- all classes together

@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import calibrant
 import calibrant.plot as cp
-from calibrant.cli import main
 from calibrant.errors import InputError
 from calibrant.files import reading
 from calibrant.files.column_values import BETWEEN, ValueWords, joined, parted
 from calibrant.render.figure import Tips
 from calibrant.report.group_document import group_blocks
 from calibrant.statistics.group_tests import holm
+from tests.in_process import fail, run, succeed
 
 RNG = np.random.default_rng(3)
 N = 1_200
@@ -175,19 +174,13 @@ def _patients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame.to_csv("patients.csv", index=False)
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(main, list(arguments))
-    return result.exit_code, result.output
-
-
 @pytest.mark.usefixtures("_patients")
 @pytest.mark.parametrize("most", [None, 0], ids=["rows", "sketch"])
 def test_the_command_makes_marginal_groups(most: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if most is not None:
         monkeypatch.setattr(reading, "MOST_ROWS", most)
     given = ("report", "patients.csv", "--score", "risk", "--outcome", "died", "--n-resamples", "0", "--json", "a.json")
-    status, text = run(*given, "--by", "sex", "--by", "ward", "--marginal")
-    assert status == 0, text
+    succeed(*given, "--by", "sex", "--by", "ward", "--marginal")
     groups = json.loads(Path("a.json").read_text())["groups"]
     names = ["sex: F", "sex: M", "ward: ICU · 2", "ward: nine", "ward: ten"]
     assert [group["name"] for group in groups] == names
@@ -206,9 +199,7 @@ def test_the_picture_of_the_command_is_the_forest() -> None:
     given = ("report", "patients.csv", "--score", "risk", "--outcome", "died", "--n-resamples", "0", "--svg", "a.svg")
     assert run(*given, "--by", "sex", "--by", "ward", "--marginal", "--profile", "clinical")[0] == 0
     assert "all rows (1,200)" in Path("a.svg").read_text()
-    status, text = run(*given, "--marginal")
-    assert status == 2
-    assert "--marginal needs the columns of --by; pass --by too" in text
+    assert "--marginal needs the columns of --by; pass --by too" in fail(*given, "--marginal", status=2)
 
 
 TEXTS = st.text(st.sampled_from("ab'\"\\ ·\n"), max_size=6) | st.just(BETWEEN)

@@ -19,14 +19,13 @@ from calibrant.render import svg
 from calibrant.render.blocks import Table
 from calibrant.render.figure import Figure
 from calibrant.report.panel_document import panel_blocks
+from tests.samples import draw
 
 FEW: Any = {"n_resamples": 50}
 
 
 def rows(seed: int = 0, n: int = 600) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    scores = rng.random(n).round(2)
-    return scores, (rng.random(n) < scores**1.3).astype(int)
+    return draw(seed, n, lambda p: p**1.3, decimals=2)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -53,9 +52,7 @@ def test_the_roc_curve_is_counted_threshold_by_threshold() -> None:
 
 
 def test_a_long_roc_curve_keeps_points_of_the_whole_one() -> None:
-    rng = np.random.default_rng(2)
-    scores = rng.random(5_000)
-    outcomes = rng.random(5_000) < scores
+    scores, outcomes = draw(2, 5_000)
     curve = roc_curve(ReliabilityTable.from_scores(scores, outcomes))
     assert curve is not None
     assert len(curve.hits) <= MOST_POINTS
@@ -207,26 +204,22 @@ def test_a_report_on_every_class_has_no_panels() -> None:
 
 
 def test_the_command_takes_a_profile(tmp_path: Any) -> None:
-    from click.testing import CliRunner
-
-    from calibrant.cli import main
+    from tests.in_process import fail, run
 
     path = tmp_path / "risks.csv"
     scores, outcomes = rows()
     path.write_text("risk,died\n" + "".join(f"{p},{y}\n" for p, y in zip(scores, outcomes, strict=True)))
-    asked = ["report", str(path), "--score", "risk", "--outcome", "died", "--n-resamples", "20"]
-
-    def run(*more: str) -> Any:
-        return CliRunner().invoke(main, [*asked, *more])
-
-    assert "Net benefit" in run("--profile", "clinical").output
-    only = run("--profile", "clinical", "--measures", "ece").output
+    asked = ["report", path, "--score", "risk", "--outcome", "died", "--n-resamples", "20"]
+    assert "Net benefit" in run(*asked, "--profile", "clinical")[1]
+    only = run(*asked, "--profile", "clinical", "--measures", "ece")[1]
     assert "Net benefit" in only
     assert "calibration slope  " not in only
-    wrong = run("--profile", "clincal")
-    assert (wrong.exit_code, "did you mean 'clinical'?" in wrong.output) == (2, True)
-    swapped = run("--measures", "clinical")
-    assert (swapped.exit_code, "pass --profile clinical" in swapped.output) == (2, True)
-    left_out = run("--profile", "clinical", "--fail-if", "accuracy < 0.5")
-    assert left_out.exit_code == 2
-    assert "--profile clinical leaves accuracy out; list the measures with --measures accuracy,..." in left_out.output
+    for options, remedy in (
+        ("--profile clincal", "did you mean 'clinical'?"),
+        ("--measures clinical", "pass --profile clinical"),
+        (
+            "--profile clinical --fail-if accuracy<0.5",
+            "--profile clinical leaves accuracy out; list the measures with --measures accuracy,...",
+        ),
+    ):
+        assert remedy in fail(*asked, *options.split(), status=2)

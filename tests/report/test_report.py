@@ -19,6 +19,7 @@ from calibrant.measures.listed import of_profile
 from calibrant.measures.profiles import STANDARD
 from calibrant.report import evaluated_data
 from calibrant.table.cluster_labels import as_clusters
+from tests.samples import draw_classes
 
 
 @pytest.fixture
@@ -185,9 +186,7 @@ def test_the_test_and_the_decision_are_in_the_dictionary() -> None:
 
 def test_each_class_has_a_test_and_the_worst_are_marked_in_the_text() -> None:
     """One class of four is claimed too often. Its test is that of its own column; Holm's correction is for four."""
-    rng = np.random.default_rng(6)
-    probs = rng.dirichlet(np.full(4, 0.5), 2_000)
-    targets = (rng.random((2_000, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=3)
+    probs, targets = draw_classes(6, 2_000, np.full(4, 0.5))
     probs[:, 1] *= 1.5
     probs /= probs.sum(axis=1, keepdims=True)
     for notion in ("top-label", "classwise"):

@@ -36,6 +36,7 @@ from calibrant.inference import cox_test, hosmer_lemeshow_test, ks_test, kuiper_
 from calibrant.sketch.totals import SQUARED
 from calibrant.table import grid
 from tests.examples_of import at_most
+from tests.samples import sketch_of
 
 SUMS = 1e-12
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -170,8 +171,7 @@ def test_a_weight_of_two_is_the_row_twice():
 
 def test_weights_may_come_late():
     data, own = one_event(), weights(400)
-    mixed = CalibrationSketch()
-    mixed.update(data["probs"], data["targets"])
+    mixed = sketch_of(data["probs"], data["targets"])
     mixed.update(data["probs"], data["targets"], weights=own)
     both = {"probs": np.tile(data["probs"], 2), "targets": np.tile(data["targets"], 2)}
     exact = calibrant.evaluate(**both, weights=np.concatenate([np.ones(400), own]), n_resamples=0)
@@ -227,11 +227,9 @@ def test_no_number_of_threads_changes_a_bit(threads, monkeypatch):
     rng = np.random.default_rng(0)
     p = rng.random(900_000).astype(np.float32)
     y = (rng.random(len(p)) < p).astype(np.int64)
-    first = CalibrationSketch()
-    first.update(p, y)
+    first = sketch_of(p, y)
     monkeypatch.setenv("CALIBRANT_NUM_THREADS", threads)
-    second = CalibrationSketch()
-    second.update(p, y)
+    second = sketch_of(p, y)
     assert first.to_bytes() == second.to_bytes()
 
 
@@ -339,8 +337,7 @@ def test_brier_log_loss_and_accuracy_are_exact(name):
 
 
 def test_an_infinite_loss_stays_infinite_and_is_counted():
-    sketch = CalibrationSketch()
-    sketch.update([0.0, 0.5], [1, 0])
+    sketch = sketch_of([0.0, 0.5], [1, 0])
     sketch.update([0.9, 1.0], [1, 0])
     assert calibrant.negative_log_likelihood(sketch) == math.inf
     assert calibrant.evaluate(sketch, n_resamples=0)["nll"].details["infinite_rows"] == 2

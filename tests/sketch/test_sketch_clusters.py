@@ -20,6 +20,7 @@ from calibrant import CalibrationSketch, evaluate
 from calibrant.errors import InputError
 from calibrant.results.envelope import digest_of
 from calibrant.sketch.content import columns_of_cells, head_of
+from tests.samples import sketch_of
 
 ROUND_TRIPS = [
     pytest.param(lambda sketch: CalibrationSketch.from_bytes(sketch.to_bytes()), id="bytes"),
@@ -193,8 +194,7 @@ def test_pixels_may_have_the_label_of_their_image() -> None:
     each.update(probs, targets, clusters=np.repeat(images, 5))
     assert sketch == each
     assert sketch.buckets.n_clusters == 20
-    unguessed = CalibrationSketch()
-    unguessed.update(probs, targets)
+    unguessed = sketch_of(probs, targets)
     assert unguessed.buckets is None
     assert "assume independent rows" in str(evaluate(unguessed, n_resamples=0))
 
@@ -213,8 +213,7 @@ def test_threads_add_up() -> None:
 def test_it_stays_below_five_megabytes_a_curve() -> None:
     rng = np.random.default_rng(0)
     p = rng.random(400_000)
-    sketch = CalibrationSketch()
-    sketch.update(p, rng.random(400_000) < p, clusters=np.arange(400_000) // 10)
+    sketch = sketch_of(p, rng.random(400_000) < p, clusters=np.arange(400_000) // 10)
     assert sketch.nbytes < 3e6
     assert len(sketch.to_bytes()) < 3.5e6
     assert repr(sketch).startswith("<CalibrationSketch: 400,000 rows, positive, more than 256 clusters, standard grid")

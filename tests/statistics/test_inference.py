@@ -37,6 +37,8 @@ from calibrant.statistics import null
 from calibrant.statistics.cells import Aliases, Cells, binomial_laws
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.resampling import draw_rows
+from tests.samples import draw_classes, sketch_of, tilted
+from tests.samples import draw_tilted as draw
 
 CLOSE = 1e-10
 LEVEL, TAIL = 0.9, 0.05
@@ -46,19 +48,6 @@ Z = stats.norm.isf(TAIL)
 ERRORS = ("ece", "ace", "rmsce", "debiased_square", "mce", "smece", "ks", "miscalibration")
 bad = functools.partial(pytest.raises, InputError)
 near = functools.partial(pytest.approx, rel=CLOSE, abs=1e-13)
-
-
-def tilted(p, slope):
-    """The chance of the event, its log-odds being the slope times those of the score."""
-    return p**slope / (p**slope + (1 - p) ** slope)
-
-
-def draw(seed, n, slope=1.0, *, flipped=False):
-    """Uniform scores with outcomes of a tilted law; ``flipped`` turns the outcomes round."""
-    rng = np.random.default_rng(seed)
-    p = rng.uniform(size=n)
-    y = (rng.uniform(size=n) < tilted(p, slope)).astype(int)
-    return p, 1 - y if flipped else y
 
 
 def cells_of(p, y, weights=None):
@@ -854,9 +843,7 @@ def skill_of(*arguments, **options):
 
 def class_rows(seed=50, n=700):
     """Rows of three classes of unequal size, each row's Brier score and that of the base rates."""
-    rng = np.random.default_rng(seed)
-    probs = rng.dirichlet([2.0, 0.8, 0.3], n)
-    targets = np.minimum((rng.random((n, 1)) > probs.cumsum(1)).sum(1), 2)
+    probs, targets = draw_classes(seed, n, [2.0, 0.8, 0.3])
     return probs, targets
 
 
@@ -873,8 +860,7 @@ def test_the_skill_of_one_event_is_that_of_its_rows(weighted):
     expected = skill_ends((p - y) ** 2, (rate - y) ** 2, p, y, weights)
     assert skill_of(p, y, weights=weights) == pytest.approx(expected, rel=1e-9)
     assert skill_of(p, y, weights=weights, notion="top-label") == pytest.approx(expected, rel=1e-9)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y, weights=weights)
+    sketch = sketch_of(p, y, weights=weights)
     assert skill_of(sketch) == pytest.approx(expected, abs=1e-5)  # the value is exact, the variance that of cells
     assert skill_of(sketch)[0] == pytest.approx(expected[0], rel=1e-12)
 
@@ -1327,8 +1313,7 @@ def test_scores_that_hardly_vary_have_intervals(offset: float, design: str, recw
         p = np.clip(offset + rng.normal(0, 10.0**-exponent, n), 0, 1)
         y = rng.integers(0, 2, n)
         weights = {"whole": rng.integers(1, 4, n), "fractions": rng.uniform(0.5, 2, n)}.get(design)
-        sketch = calibrant.CalibrationSketch()
-        sketch.update(p, y, weights=weights)
+        sketch = sketch_of(p, y, weights=weights)
         for report in (
             evaluate(p, y, weights=weights, n_resamples=0, profile="all"),
             evaluate(sketch, n_resamples=0, profile="all"),

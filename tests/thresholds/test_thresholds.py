@@ -23,6 +23,7 @@ from calibrant.table import ReliabilityTable
 from calibrant.thresholds import Threshold, certify
 from calibrant.thresholds.ranked import Judged, Ranked
 from tests.golden import record_thresholds as recorded
+from tests.samples import draw, sketch_of
 
 
 def sample(n: int, seed: int = 0, *, risk: float | None = None, places: int | None = None) -> tuple[Any, Any]:
@@ -82,8 +83,7 @@ def test_closed_testing_certifies_at_least_as_much_as_other_packages() -> None:
 
 def test_a_sketch_has_the_threshold_of_its_cells_and_the_rows_above_it() -> None:
     p, y = sample(20_000, 4)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     of_sketch, of_table = certified(sketch), certified(ReliabilityTable.from_scores(p, y, grid="standard"))
     for t in (of_sketch, of_table):
         acted = p >= t.value
@@ -236,8 +236,7 @@ def test_clusters_of_one_row_are_independent_rows_and_copies_count_once() -> Non
 
 def test_a_sketch_with_clusters_is_near_the_rows() -> None:
     p, y, clusters = in_clusters(200, 20, 0.03, 0.3, 1)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y, clusters=clusters)
+    sketch = sketch_of(p, y, clusters=clusters)
     for of_sketch, of_rows in [(certified(sketch), certified(p, y, clusters=clusters))]:
         assert of_sketch.approximate
         assert of_sketch.coverage == pytest.approx(of_rows.coverage, abs=0.05)
@@ -466,8 +465,7 @@ def test_a_group_of_one_cluster_says_so() -> None:
 def test_scores_are_accepted_in_double_precision() -> None:
     p, y = sample(200_000, 3)
     p = p.astype(np.float16).astype(np.float32)
-    sketch = calibrant.CalibrationSketch()
-    sketch.update(p, y)
+    sketch = sketch_of(p, y)
     t = certified(sketch, max_risk=0.12)
     assert 0 < t.coverage < 1
     for dtype in (np.float16, np.float32, np.float64):
@@ -515,9 +513,7 @@ def test_costs_are_means_of_rows() -> None:
 
 
 def test_costs_of_two_sides() -> None:
-    rng = np.random.default_rng(2)
-    p = rng.random(3_000)
-    y = (rng.random(3_000) < p).astype(int)
+    p, y = draw(2, 3_000)
     two = calibrant.certify_two_sided(p, y, yes_risk=0.2, no_risk=0.2, cost_of_error=5, cost_of_referral=1)
     yes, no = two.yes.accepts(p), two.no.accepts(p)
     each = np.where(yes, 5 * (1 - y), np.where(no, 5 * y, 1))
@@ -529,9 +525,7 @@ def test_costs_of_two_sides() -> None:
 
 
 def test_two_sides_are_two_thresholds_with_half_of_alpha() -> None:
-    rng = np.random.default_rng(2)
-    p = rng.random(5_000)
-    y = (rng.random(5_000) < p).astype(int)
+    p, y = draw(2, 5_000)
     two = calibrant.certify_two_sided(p, y, yes_risk=0.1, no_risk=0.2)
     assert two.yes.value == certified(p, y, max_risk=0.1, confidence=0.975).value
     assert two.no.value == 1 - certified(1 - p, 1 - y, max_risk=0.2, confidence=0.975).value

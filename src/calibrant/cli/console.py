@@ -54,7 +54,7 @@ def prepare() -> None:
     """Make the streams of this process usable: closed ones are replaced, and any character can be written."""
     process.check_addresses()
     process.watch()
-    if process.is_limited():
+    if process.address_limit() is not None:
         # It loads OpenBLAS, which tries to take memory without end: now there is enough of it.
         import_module("scipy.special")
     if os.name == "posix":

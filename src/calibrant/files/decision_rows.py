@@ -143,12 +143,6 @@ def _is_missing(label: Any) -> bool:
     return label is None or label != label  # NaN, as frames write it
 
 
-def _label_in(labels: Mapping[str, Any], question: str) -> Any:
-    """Return the label of a question; None if it is missing."""
-    label = labels.get(question)
-    return None if _is_missing(label) else label
-
-
 def labels_of(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the labels in a row, by question; None if it has none."""
     for key in LABELS:
@@ -169,11 +163,6 @@ def group_of(row: Mapping[str, Any], by: str) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, str | int | float) and value == value else None
-
-
-def id_of(row: Mapping[str, Any]) -> str | None:
-    """Return the id of a row; None if it has none."""
-    return next((str(row[key]) for key in IDS if isinstance(row.get(key), str | int)), None)
 
 
 # ---------------------------------------------------------------- one answer
@@ -616,7 +605,8 @@ class DecisionRows:
         labels = self._labels_of(number, name, row, response)
         for question, value in answers.items():
             if value is not None:
-                self._of(question).keep(number, value, _label_in(labels, question))
+                label = labels.get(question)
+                self._of(question).keep(number, value, None if _is_missing(label) else label)
         for question, label in labels.items():
             if not _is_missing(label) and answers.get(question) is None:
                 self._of(question).unanswered += 1
@@ -670,7 +660,7 @@ class DecisionRows:
 
     def _id_of(self, number: int, row: Mapping[str, Any]) -> str | None:
         """Return the id of a row, which no row before has; None if it has none."""
-        name = id_of(row)
+        name = next((str(row[key]) for key in IDS if isinstance(row.get(key), str | int)), None)
         if name is not None:
             if name in self._ids:
                 problem = f"row {self._ids[name] + 1:,} already has the id {quoted(name)}"

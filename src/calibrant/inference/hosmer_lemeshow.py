@@ -121,6 +121,8 @@ def hosmer_lemeshow_test(
     >>> test.details["observed"], test.details["degrees_of_freedom"], round(test.statistic, 6)
     ((2.0, 3.0), 2, 1.333333)
     """
+    from scipy.special import chdtrc
+
     check_choice("sample", sample, SAMPLES)
     _check_groups(n_groups)
     check_choice("cuts", cuts, _GROUPS_OF)
@@ -135,7 +137,7 @@ def hosmer_lemeshow_test(
         remedy = "if the scores were not fitted to these outcomes, use sample='external', or use another test"
         raise InputError("n_groups", "at least 3 filled groups with sample='in-sample'", str(filled), remedy)
     if rows.clusters is None:
-        p_value, law = _chi_square_sf(statistic, freedom), f"{degrees(freedom)} of freedom"
+        p_value, law = float(chdtrc(freedom, statistic)), f"{degrees(freedom)} of freedom"
         details = {"degrees_of_freedom": freedom, **details}
     else:
         law = f"{n_resamples:,} resamples"
@@ -174,13 +176,6 @@ class _Groups:
         """The sums of each group."""
         columns = {"counts": self.counts, "observed": self.observed, "expected": self.expected}
         return {name: tuple(map(float, column)) for name, column in columns.items()}
-
-
-def _chi_square_sf(x: float, freedom: int) -> float:
-    """Return the upper tail of the chi-square law."""
-    from scipy.special import chdtrc
-
-    return float(chdtrc(freedom, x))
 
 
 def _check_groups(n_groups: object) -> None:

@@ -31,6 +31,7 @@ from calibrant.measures.cumulative.cumulative import (
     cumulated_range,
     ks_error,
     kuiper_error,
+    largest,
 )
 from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large, log_odds
 from calibrant.results import TestResult
@@ -203,7 +204,7 @@ def ks_test(
     if rows.clusters is None:
         p_value, law = brownian_sf(statistic), "distribution of the supremum of |Brownian motion|"
     else:
-        p_value = cumulative_p_value(rows.clusters, _largest, Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1))
+        p_value = cumulative_p_value(rows.clusters, largest, Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1))
         law = f"{n_resamples:,} resamples"
     return rows.result(statistic, p_value, f"largest cumulative residual, {law}", error=error)
 
@@ -318,7 +319,9 @@ def cox_test(
     >>> round(test.details["slope"], 4), round(test.details["in_the_large"], 4), round(test.p_value, 4)
     (0.7002, 0.7245, 0.6329)
     """
-    _check_eps(eps)
+    if not (eps is None or (isinstance(eps, (float, np.floating)) and _LEAST_EPS <= eps < 0.5)):
+        remedy = "pass a small share such as 1e-6, or None"
+        raise InputError("eps", f"a number from {_LEAST_EPS} to below 0.5", repr(eps), remedy)
     options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
     rows = EventRows.of(probs, targets, clusters=clusters, **options)
     table = rows.table
@@ -357,21 +360,9 @@ def _spiegelhalter(table: ReliabilityTable) -> float:
     return standardised(excess, float(np.sum(units_of(table) * null_variances * tilts**2)), table.total)
 
 
-def _largest(cumulated: Float64s) -> Float64s:
-    """Return the largest absolute value, (B,)."""
-    return np.asarray(np.abs(cumulated).max(axis=-1))
-
-
 def _cumulative_statistic(table: ReliabilityTable, error: float) -> float:
     """Return a cumulative error in standard deviations of the sum of all residuals."""
     return standardised(error * table.total, float(np.sum(units_of(table) * null_spreads(table))), table.total)
-
-
-def _check_eps(eps: object) -> None:
-    number = isinstance(eps, (float, np.floating)) and _LEAST_EPS <= eps < 0.5
-    if not (eps is None or number):
-        remedy = "pass a small share such as 1e-6, or None"
-        raise InputError("eps", f"a number from {_LEAST_EPS} to below 0.5", repr(eps), remedy)
 
 
 _LEAST: Final = 4  # buckets: with fewer, two directions are tested far too often (a fifth at 5 % with two)

@@ -285,11 +285,6 @@ class Replicates(Memo):
         """The sum of score - outcome of each equal-width bin, (B, M)."""
         return self.sums.uniform_gaps
 
-    @property
-    def uniform_squares(self) -> Float64s:
-        """The sum over rows, or over clusters, of (score - outcome)^2 in each equal-width bin, (B, M)."""
-        return self.sums.own_squares
-
     @cached_property
     def fits(self) -> Float64s:
         """The isotonic fit at each cell, (B, K)."""

@@ -70,7 +70,7 @@ _FAMILIES: Final = {family.name: family.label for family in (*FAMILIES, *CLASS_F
 def document_of(fix: Recalibration, source: Source, *, full: bool) -> Document:
     """Return the document of one map; a full one has pictures, the map and the tables behind them."""
     event = evaluated_event(fix.notion, fix.n_classes, source)
-    what = f"all {fix.n_classes} classes" if _is_of_classes(fix) else event
+    what = f"all {fix.n_classes} classes" if isinstance(fix.map.form, Softmax) else event
     return _document(fix, fix, what, _verdict(fix), _blocks(fix, full=full), source)
 
 
@@ -115,11 +115,6 @@ def _document(
             for name, description in one.before.descriptions.items()
         ],
     )
-
-
-def _is_of_classes(fix: Recalibration) -> bool:
-    """Return whether the map is of the probabilities of all classes."""
-    return isinstance(fix.map.form, Softmax)
 
 
 def _diagram(report: Report) -> ReliabilityDiagram:
@@ -210,7 +205,7 @@ def _choice(fix: Recalibration) -> Iterator[str]:
                 "The map gives all rows one probability. There is no clear sign that higher scores go with more events."
             )
     if fix.shrinkage >= _NOTABLE_SHARE:
-        numbers = "log-probabilities" if _is_of_classes(fix) else "log-odds"
+        numbers = "log-probabilities" if isinstance(fix.map.form, Softmax) else "log-odds"
         share = f"{100 * fix.shrinkage:.0f} %"
         yield f"The map is shrunk: its {numbers} are moved {share} of the way to the {numbers} of the unchanged scores."
     if fix.chosen not in ("identity", "constant"):
@@ -249,7 +244,10 @@ def _blocks(fix: Recalibration, *, full: bool) -> list[Block]:
     blocks: list[Block] = [_measures_table(fix), *_remarks(fix)]
     if full:
         pictures = _before_and_after({"before": fix.before, "after": fix.after}, fix.gain.level, blocks)
-        blocks = [*pictures, *(_classes_map(fix) if _is_of_classes(fix) else scores_map(fix.curve, fix.gain.level))]
+        blocks = [
+            *pictures,
+            *(_classes_map(fix) if isinstance(fix.map.form, Softmax) else scores_map(fix.curve, fix.gain.level)),
+        ]
     if fix.by_group is not None:
         from calibrant.report.group_document import group_blocks
 

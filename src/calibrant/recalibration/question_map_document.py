@@ -17,15 +17,20 @@ from calibrant.render.words import (
     percent,
     short,
     texts,
-    version,
     worst,
 )
-from calibrant.report.question_document import SECTIONS, cautions_of, headline_of, rest_of, within
+from calibrant.report.question_document import (
+    NAMED,
+    SECTIONS,
+    cautions_of,
+    facts_of_questions,
+    headline_of,
+    rest_of,
+    within,
+)
 
 if TYPE_CHECKING:
     from calibrant.recalibration.question_recalibrations import QuestionRecalibrations
-
-_NAMED: Final = 3
 
 
 def document_of(fixes: QuestionRecalibrations, source: Source, *, full: bool) -> Document:
@@ -37,14 +42,9 @@ def document_of(fixes: QuestionRecalibrations, source: Source, *, full: bool) ->
         conclusion=conclusion,
         verdict=[conclusion._replace(text=f"{conclusion.text}."), *_refused(fixes), *cautions_of(fixes.log)],
         blocks=[*_overview(fixes), *_sections(fixes, source, full=full)],
-        facts=[
-            ("inputs", amount(fixes.log.n)),
-            ("questions", f"{len(fixes.log):,}"),
-            ("models", ", ".join(map(short, fixes.log.models))),
-            ("confidence level", percent(fixes.level)),
-            *source.facts(),
-            ("made by", f"calibrant {version()}"),
-        ],
+        facts=facts_of_questions(
+            source, fixes.log.n, len(fixes.log), fixes.log.models, ("confidence level", percent(fixes.level))
+        ),
         measured="question",
         methods=[Method("questions", "The maps of all questions.", _METHOD)],
     )
@@ -64,7 +64,7 @@ def _conclusion(fixes: QuestionRecalibrations) -> Sentence:
         return Sentence("No map can be fitted to any question", "caution")
     if not fixes.proven:
         return Sentence(f"No evidence that recalibration helps any of {len(fixes):,} questions{after} ({level})")
-    names = named(list(map(short, fixes.proven)), _NAMED)
+    names = named(list(map(short, fixes.proven)), NAMED)
     of = f"{len(fixes.proven):,} of {len(fixes):,} question{'s' * (len(fixes) != 1)}"
     return Sentence(f"Recalibration lowers the loss of {of}{after} ({level}): {names}", "good")
 
@@ -73,7 +73,7 @@ def _refused(fixes: QuestionRecalibrations) -> list[Sentence]:
     """Return which questions have no map, and why."""
     reasons = gathered((reason, short(name)) for name, reason in fixes.refused.items())
     return [
-        Sentence(f"No map was fitted to {named(names, _NAMED)}: {reason}.", "caution")
+        Sentence(f"No map was fitted to {named(names, NAMED)}: {reason}.", "caution")
         for reason, names in reasons.items()
     ]
 

@@ -262,19 +262,11 @@ def _temperature(rows: SoftmaxRows) -> Softmax:
     return Softmax.of_temperature(_slope(rows), rows)
 
 
-def _vector(rows: SoftmaxRows) -> Softmax:
-    return _structured(rows, matrix=False)
-
-
-def _matrix(rows: SoftmaxRows) -> Softmax:
-    return _structured(rows, matrix=True)
-
-
 CLASS_IDENTITY: Final = Family("identity", "the unchanged scores", _identity, nearly_unchanged=True)
 CLASS_CLIPPED: Final = Family("clipped", "the scores, clipped away from 0 and 1", _clipped, nearly_unchanged=True)
 CLASS_TEMPERATURE: Final = Family("temperature", "temperature scaling", _temperature, ("ts",))
-VECTOR: Final = Family("vector", "vector scaling", _vector, ("svs",))
-MATRIX: Final = Family("matrix", "matrix scaling", _matrix, ("sms",))
+VECTOR: Final = Family("vector", "vector scaling", lambda rows: _structured(rows, matrix=False), ("svs",))
+MATRIX: Final = Family("matrix", "matrix scaling", lambda rows: _structured(rows, matrix=True), ("sms",))
 
 #: The candidates of "auto" for classes; where a probability of 0 was wrong, `CLASS_CLIPPED` is there for no change.
 CLASS_CANDIDATES: Final = (CLASS_IDENTITY, CLASS_TEMPERATURE, VECTOR, MATRIX)

@@ -170,7 +170,8 @@ def _section(blocks: Sequence[Block]) -> _Section:
     parts: list[Block | _Pair] = []
     for block in blocks[heading is not None :]:
         before = parts[-1] if parts else None
-        is_table = isinstance(block, Table) or (isinstance(block, Details) and _is_rest(block))
+        own = block.blocks if isinstance(block, Details) else [block]
+        is_table = all(isinstance(each, Table) for each in own)  # also folded
         pair = before._replace(beside=[*before.beside, block]) if isinstance(before, _Pair) else None
         if isinstance(before, Figure):
             pair = _Pair(before, [block])
@@ -180,11 +181,6 @@ def _section(blocks: Sequence[Block]) -> _Section:
             parts.append(block)
     files = {table.name: table for table in tables_of(blocks)}  # a table in two parts is one
     return _Section(heading, parts, list(files.values()))
-
-
-def _is_rest(details: Details) -> bool:
-    """Return whether tables alone are folded."""
-    return all(isinstance(block, Table) for block in details.blocks)
 
 
 def _digest(document: Document) -> str:

@@ -79,17 +79,25 @@ class Shown:
         return page.to_cell(lambda: self._document(full=True), self.__str__)
 
 
-Result = TypeVar("Result")
-
-
-class ShownByQuestion(Shown, Mapping[str, Result]):
-    """The results of the questions of a decision log, by their names, in the order of the log."""
-
-    questions: Mapping[str, Any]
+class ShownAsJson(Shown):
+    """A result whose numbers are also read as JSON."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return every number as plain Python values that are strict JSON."""
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+
+Result = TypeVar("Result")
+
+
+class ShownByQuestion(ShownAsJson, Mapping[str, Result]):
+    """The results of the questions of a decision log, by their names, in the order of the log."""
+
+    questions: Mapping[str, Any]
 
     def _result(self, name: str) -> Result:
         """Return the result of a question that there is."""
@@ -109,7 +117,3 @@ class ShownByQuestion(Shown, Mapping[str, Result]):
 
     def __len__(self) -> int:
         return len(self.questions)
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrant.inputs.predictions import Notion
 from calibrant.render.blocks import Document, Source
-from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, ShownAsJson
 from calibrant.render.words import named
 from calibrant.report.leaderboard import DEFAULT, Standing
 from calibrant.results import (
@@ -72,8 +71,19 @@ class Pair:
         return float(decides.details.get("raw_p_value", decides.p_value))
 
 
+class RankedModels(ShownAsJson):
+    """Models in the order of a measure: a `Comparison` or a `ResultComparison`."""
+
+    names: tuple[str, ...]
+    level: float
+    sorted_by: str
+    descriptions: Mapping[str, Description]
+    leaderboard: tuple[Standing, ...]
+    tests: Mapping[str, TestResult]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Comparison(Shown):
+class Comparison(RankedModels):
     """What `compare` found: each model's measures, and the differences of each pair of models with their intervals.
 
     ``print(comparison)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,
@@ -224,10 +234,6 @@ class Comparison(Shown):
             numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, _ONE_ROW)
         return numbers
 
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
-
     def plot(self, **options: Any) -> Axes:
         """Draw the reliability diagrams of all models in one with matplotlib, and return the axes.
 
@@ -295,13 +301,7 @@ class Comparison(Shown):
         names = named([*map(repr, self.names)], _NAMED)
         return f"<Comparison of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
 
-    def _document(
-        self,
-        source: Source = NO_SOURCE,
-        *,
-        full: bool = False,
-        complete: bool = False,  # noqa: ARG002 - a comparison has no profile
-    ) -> Document:
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
         from calibrant.report.comparison_document import document_of
 
         return document_of(self, source, full=full)

@@ -295,7 +295,11 @@ def _page(comparison: Comparison) -> list[Block]:
     charts = list(chain.from_iterable(_chart(key, comparison) for key in others))
     blocks += [
         Heading(_title(comparison)),
-        *(figure._replace(label="") for figure in _chart(chosen, comparison) if _has_points(figure)),
+        *(
+            figure._replace(label="")
+            for figure in _chart(chosen, comparison)
+            if any(isinstance(mark, Points) for mark in figure.marks)  # words replace differences without an interval
+        ),
         _chosen_table(comparison),
         Notes(_remarks(comparison)),
         Details(
@@ -308,11 +312,6 @@ def _page(comparison: Comparison) -> list[Block]:
         ),
     ]
     return [*blocks, *_groups(comparison, full=True)]
-
-
-def _has_points(figure: Figure) -> bool:
-    """Return whether a figure shows a number: words replace differences without an interval."""
-    return any(isinstance(mark, Points) for mark in figure.marks)
 
 
 def _keys(comparison: Comparison) -> list[str]:

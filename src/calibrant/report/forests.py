@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Final
 
@@ -85,7 +85,11 @@ def forest_of(
 def _pooled(forest: Forest, compared: Set[str], link: Link, level: float) -> Forest:
     """Return the forest with the pooled value of the groups that are compared."""
     ends = zip(forest.groups, forest.values, forest.lows, forest.highs, strict=True)
-    used = [i for i, (name, *part) in enumerate(ends) if name in compared and _has_links(part, link)]
+    used = [
+        i
+        for i, (name, *part) in enumerate(ends)
+        if name in compared and all(has_link(end, link) for end in part) and part[1] < part[2]
+    ]
     if len(used) < 2:
         return forest
     pooled = random_effects(forest.values[used], forest.lows[used], forest.highs[used], level, link)
@@ -101,8 +105,3 @@ def _pooled(forest: Forest, compared: Set[str], link: Link, level: float) -> For
         prediction_high=most,
         weights=weights,
     )
-
-
-def _has_links(ends: Sequence[float], link: Link) -> bool:
-    """Return whether a value and its ends are finite on the scale of the link, and the ends apart."""
-    return all(has_link(end, link) for end in ends) and ends[1] < ends[2]

@@ -200,7 +200,7 @@ def _measures(report: Report) -> Iterator[str]:
         sentence = measure.computed.format(bins=bins)
         if key == MCE.name and report.clusters is not None:
             sentence += f" of {LEAST_CLUSTERS} clusters"
-        yield sentence + _cited(measure.sources)
+        yield f"{sentence} ({'; '.join(measure.sources)})" if measure.sources else sentence
     if any(key in shown for key in (CALIBRATION_INTERCEPT.name, CALIBRATION_SLOPE.name)):
         yield f"For log-odds, scores within {CERTAIN:g} of 0 or 1 were counted as {CERTAIN:g} or 1 - {CERTAIN:g}"
     if report.notion in PER_CLASS:
@@ -411,8 +411,3 @@ def _seed(report: Report) -> Iterator[str]:
 def _listed(names: Sequence[str]) -> str:
     """Return names with commas, the last one after "and"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _cited(sources: Sequence[str]) -> str:
-    """Return sources in parentheses; nothing without any."""
-    return f" ({'; '.join(sources)})" if sources else ""

@@ -62,7 +62,7 @@ def benefit_panel(curve: NetBenefit, *, clustered: bool) -> _Panel:
     ends, all_treated = {"low": curve.lows, "high": curve.highs}, curve.treated.tolist()
     has_level = not math.isnan(curve.level)
     columns = [
-        _thresholds_column(thresholds),
+        Column.of("threshold", "threshold", thresholds, _threshold),
         Column("net benefit", list(map(number, benefits)), {"net_benefit": benefits} | ({} if has_level else ends)),
         Column("treat all", list(map(number, everyone)), {"treat_all": everyone}),
         Column("treated", list(map(amount, all_treated)), {"treated": all_treated}),
@@ -87,7 +87,7 @@ def _murphy_curve(curve: MurphyCurve, rate: float) -> _Panel:
     thresholds, scores = curve.thresholds.tolist(), curve.scores.tolist()
     base = base_scores(thresholds, rate)
     columns = [
-        _thresholds_column(thresholds),
+        Column.of("threshold", "threshold", thresholds, _threshold),
         Column("score", list(map(number, scores)), {"score": scores}),
         Column("base rate", list(map(number, base)), {"base_rate": base}),
     ]
@@ -116,10 +116,6 @@ def _roc_curve(curve: RocCurve) -> _Panel:
     )
     figure = roc_figure(curve)._replace(caption=caption)
     return _Panel(figure, Table("roc-curve", columns, "ROC curve"), steps(len(hits), _LISTED))
-
-
-def _thresholds_column(thresholds: Sequence[float]) -> Column:
-    return Column.of("threshold", "threshold", thresholds, _threshold)
 
 
 def _threshold(value: float) -> str:

@@ -29,11 +29,10 @@ from calibrant.render.words import (
     number,
     percent,
     short,
-    version,
     worst,
 )
 from calibrant.report import comparison_document
-from calibrant.report.question_document import NAMED, SECTIONS, within
+from calibrant.report.question_document import NAMED, SECTIONS, facts_of_questions, within
 
 if TYPE_CHECKING:
     from calibrant.report.comparison import Pair
@@ -70,17 +69,16 @@ def _facts(comparisons: QuestionComparisons, source: Source) -> list[tuple[str, 
     """Return the settings."""
     first = next(iter(comparisons.values()))
     decision = first.pairs[0].decision
-    return [
-        ("inputs", amount(comparisons.common.n)),
-        ("questions", f"{len(comparisons):,}"),
-        ("models", ", ".join(map(short, comparisons.names))),
+    return facts_of_questions(
+        source,
+        comparisons.common.n,
+        len(comparisons),
+        comparisons.names,
         ("rows matched by", "id" if comparisons.common.by_id else "position"),
         ("bins", f"{first.n_bins:,}"),
         ("confidence level", percent(comparisons.level)),
         ("tolerance", "" if decision is None else f"{decision.tolerance:g}"),
-        *source.facts(),
-        ("made by", f"calibrant {version()}"),
-    ]
+    )
 
 
 # ---------------------------------------------------------------- the verdict

@@ -45,21 +45,28 @@ def document_of(reports: QuestionReports, source: Source, *, full: bool, complet
         conclusion=conclusion,
         verdict=[conclusion._replace(text=f"{conclusion.text}."), *cautions_of(reports.log)],
         blocks=[*_overview(reports, full=full), *_sections(reports, source, full=full, complete=complete)],
-        facts=_facts(reports, source),
+        facts=facts_of_questions(
+            source,
+            reports.log.n,
+            len(reports),
+            reports.log.models,
+            ("intervals", "not requested" if reports.level is None else ""),
+            ("confidence level", "" if reports.level is None else percent(reports.level)),
+        ),
         measured="question",
         methods=_methods(reports),
     )
 
 
-def _facts(reports: QuestionReports, source: Source) -> list[tuple[str, str]]:
-    """Return the settings."""
-    level = reports.level
+def facts_of_questions(
+    source: Source, n: int, questions: int, models: Sequence[str], *more: tuple[str, str]
+) -> list[tuple[str, str]]:
+    """Return the settings of a result for questions as names and texts, with ``more`` of its own."""
     return [
-        ("inputs", amount(reports.log.n)),
-        ("questions", f"{len(reports):,}"),
-        ("models", ", ".join(map(short, reports.log.models))),
-        ("intervals", "not requested" if level is None else ""),
-        ("confidence level", "" if level is None else percent(level)),
+        ("inputs", amount(n)),
+        ("questions", f"{questions:,}"),
+        ("models", ", ".join(map(short, models))),
+        *more,
         *source.facts(),
         ("made by", f"calibrant {version()}"),
     ]

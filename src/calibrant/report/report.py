@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field
@@ -13,7 +12,7 @@ from calibrant.inference.multicalibration import MulticalibrationError
 from calibrant.inputs.group_rows import subgroup_name
 from calibrant.inputs.predictions import Notion
 from calibrant.render.blocks import Document, Source
-from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE, ShownAsJson
 from calibrant.results import (
     Bands,
     CalibrationCurve,
@@ -53,7 +52,7 @@ SCHEMA_VERSION: Final = 7
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Report(Shown, Mapping[str, Estimate]):
+class Report(ShownAsJson, Mapping[str, Estimate]):
     """The result of `evaluate`: a mapping from the name of a measure to its `Estimate`, and the curves behind them.
 
     ``print(report)`` draws it in the terminal, ``verdict`` says it in sentences, ``to_html`` writes it as a page,
@@ -274,10 +273,6 @@ class Report(Shown, Mapping[str, Estimate]):
             "methods_brief": methods_text.brief(self, NO_SOURCE),
             "results": results_text.paragraph(self, NO_SOURCE),
         }
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def plot(self, **options: Any) -> Axes:
         """Draw the reliability diagram with matplotlib, and return the axes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -17,9 +16,9 @@ from calibrant.inputs.conversion import as_values
 from calibrant.measures.differences.pair import OnlyRight
 from calibrant.measures.means.means import wilson_interval
 from calibrant.render.blocks import Document, Source
-from calibrant.render.shown import NO_SOURCE, Shown
+from calibrant.render.shown import NO_SOURCE
 from calibrant.render.words import named
-from calibrant.report.comparison import ONLY_REPORTS, Pair
+from calibrant.report.comparison import ONLY_REPORTS, Pair, RankedModels
 from calibrant.report.leaderboard import Standing, compared_places, difference_to_best
 from calibrant.results import Description, Estimate, TestResult
 from calibrant.results.values import columns_of, frame_of, plain_estimate
@@ -49,7 +48,7 @@ MEAN_RESULT: Final = Description(label="mean result", meaning="The mean of the m
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ResultComparison(Shown):
+class ResultComparison(RankedModels):
     """What `compare_results` found: each model's mean, the differences, and the ranks that the data allow.
 
     `compare` with ``sparse=True`` returns it too: the mean is then a loss, such as the Brier score.
@@ -147,10 +146,6 @@ class ResultComparison(Shown):
             "not_finite": missing,
         }
 
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """Return `to_dict` as strict JSON: no NaN, no Infinity."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
-
     def to_pandas(self) -> pd.DataFrame:
         """Return the differences as a frame of pandas, a row for each pair of models.
 
@@ -183,13 +178,7 @@ class ResultComparison(Shown):
         names = named([*map(repr, self.names)], _NAMED)
         return f"<ResultComparison of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
 
-    def _document(
-        self,
-        source: Source = NO_SOURCE,
-        *,
-        full: bool = False,
-        complete: bool = False,  # noqa: ARG002 - a comparison has no profile
-    ) -> Document:
+    def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
         from calibrant.report.result_document import document_of
 
         return document_of(self, source, full=full)

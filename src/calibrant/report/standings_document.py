@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from calibrant.measures.means.in_the_large import MEAN_CONFIDENCE
 from calibrant.render.blocks import Bar, Block, Column, Heading, Notes, Table
@@ -23,29 +23,12 @@ from calibrant.render.words import (
     score_text,
     texts,
 )
-from calibrant.results import Description, Estimate, TestResult
+from calibrant.results import Estimate
 from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
-    from calibrant.report.comparison import Comparison
+    from calibrant.report.comparison import Comparison, RankedModels
     from calibrant.report.leaderboard import Standing
-
-
-class RankedModels(Protocol):
-    """Models in the order of a measure: a `Comparison` or a `ResultComparison`."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def level(self) -> float: ...
-    @property
-    def sorted_by(self) -> str: ...
-    @property
-    def descriptions(self) -> Mapping[str, Description]: ...
-    @property
-    def leaderboard(self) -> tuple[Standing, ...]: ...
-    @property
-    def tests(self) -> Mapping[str, TestResult]: ...
 
 
 _LISTED: Final = 20  # models in a brief table

@@ -80,12 +80,8 @@ def sweep(folder: str) -> None:
             )
 
 
-def is_limited() -> bool:
-    """Return whether the address space of this process has a limit."""
-    return _address_limit() is not None
-
-
-def _address_limit() -> int | None:
+def address_limit() -> int | None:
+    """Return the limit of the address space of this process; None without one."""
     try:
         import resource
     except ImportError:  # not POSIX
@@ -99,7 +95,7 @@ def check_addresses() -> None:
 
     Without memory, some of these libraries end the process or try again without end, and others fail to load.
     """
-    limit = _address_limit()
+    limit = address_limit()
     if limit is None:
         return
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -96,9 +96,13 @@ def ranking(values: Float64s, spread: Spread, level: float) -> Ranking:
     a model in another type of number is as good as the model.
     The simulation takes them in the order of their values, so the result does not depend on the order given.
     """
+    from scipy.special import ndtri, stdtrit
+
     order = np.argsort(values, kind="stable")
     maxima = _maxima(spread.take(order)) if is_known(spread, len(values)) else None
-    critical = _critical(len(values), spread.df, level, maxima)
+    tail = _tail(len(values) * (len(values) - 1) // 2, level, maxima)
+    finite = np.where(np.isinf(spread.df), 1.0, spread.df)
+    critical = -np.where(np.isinf(spread.df), ndtri(tail), stdtrit(finite, tail))[()]
     differences = np.subtract.outer(values, values)
     size = np.abs(values)
     differences[np.abs(differences) <= _SINGLE * np.maximum.outer(size, size)] = 0.0
@@ -154,11 +158,6 @@ def _maxima(spread: Spread, most: int = _MOST_DRAWS) -> Float64s | None:
     return np.sort(largest)
 
 
-def _critical(k: int, df: float | Float64s, level: float, maxima: Float64s | None) -> Any:
-    """Return the critical value of each difference: the simulated one, or Bonferroni's if it is smaller."""
-    return -_quantile(_tail(k * (k - 1) // 2, level, maxima), df)
-
-
 def _tail(number: int, level: float, maxima: Float64s | None) -> float:
     """Return the one-sided error of each of several differences: the simulated one, or Bonferroni's if it is larger."""
     from scipy.special import ndtr
@@ -168,13 +167,6 @@ def _tail(number: int, level: float, maxima: Float64s | None) -> float:
         place = math.ceil((len(maxima) + 1) * level - 1e-9) - 1
         tail = max(tail, float(ndtr(-maxima[place]))) if place < len(maxima) else tail
     return tail
-
-
-def _quantile(probability: float, df: float | Float64s) -> Any:
-    """Return a quantile of Student's distribution, for each number of degrees of freedom."""
-    from scipy.special import ndtri, stdtrit
-
-    return np.where(np.isinf(df), ndtri(probability), stdtrit(np.where(np.isinf(df), 1.0, df), probability))[()]
 
 
 def _tails(statistics: Float64s, df: float | Float64s) -> Float64s:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from calibrant.render.blocks import Block, Column, Details, Document, Heading, Method, Notes, Sentence, Source, Table
-from calibrant.render.words import amount, gathered, named, percent, share_text, short, version
-from calibrant.report.question_document import NAMED, SECTIONS, rest_of, within
+from calibrant.render.words import amount, gathered, named, percent, share_text, short
+from calibrant.report.question_document import NAMED, SECTIONS, facts_of_questions, rest_of, within
 from calibrant.thresholds.threshold_document import METHODS, curve_blocks, findings_of, rate_text
 
 if TYPE_CHECKING:
@@ -26,15 +26,14 @@ def document_of(result: QuestionThresholds, source: Source, *, full: bool, obser
         conclusion=conclusion,
         verdict=[conclusion._replace(text=f"{conclusion.text}."), *map(Sentence, _promise(result))],
         blocks=[*_groups(result), *_overview(result, observed=observed), *_sections(result, source, full=full)],
-        facts=[
-            ("inputs", amount(result.log.n)),
-            ("questions", f"{len(result):,}"),
-            ("models", ", ".join(map(short, result.log.models))),
+        facts=facts_of_questions(
+            source,
+            result.log.n,
+            len(result),
+            result.log.models,
             ("largest error rate", percent(result.max_risk)),
             ("confidence level", percent(result.confidence)),
-            *source.facts(),
-            ("made by", f"calibrant {version()}"),
-        ],
+        ),
         measured="question",
         methods=[_method(result)],
     )

@@ -152,7 +152,7 @@ DEBIASED_SQUARE = Measure(
     implied=lambda inference: inference.interval(RMSCE).high ** 2,
     null=Null(
         replicate=lambda draws: draws.inference.event.of(uniform_sums).debiased_square(
-            draws.uniform_gaps, draws.uniform_squares
+            draws.uniform_gaps, draws.sums.own_squares
         ),
         statistic=replicate,
         closed_form=lambda inference: square_laws(inference.event.of(uniform_sums), inference.level)[1],

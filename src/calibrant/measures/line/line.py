@@ -537,10 +537,6 @@ def _intercept_details(event: Event) -> Details:
     return _details(event) if finite else {**_details(event), "reason": _ONE_KIND}
 
 
-def _intercept_interval(inference: Inference) -> Interval:
-    return inference.interval_by_variance(CALIBRATION_INTERCEPT)._replace(method=_METHOD)
-
-
 def _slope_details(event: Event) -> Details:
     value = event.value(CALIBRATION_SLOPE)
     if math.isfinite(value):
@@ -558,7 +554,7 @@ def line_of(inference: Inference) -> Line:
     return Line.of(*fitted, inference.level)
 
 
-CALIBRATION_INTERCEPT = Measure(
+CALIBRATION_INTERCEPT: Measure = Measure(
     name="calibration_intercept",
     label="calibration intercept",
     meaning="Calibration in the large on the log-odds scale. The ideal value is 0. Above 0, the event is "
@@ -573,7 +569,7 @@ CALIBRATION_INTERCEPT = Measure(
     signed=True,
     profiles=frozenset({"clinical"}),
     details=_intercept_details,
-    interval=_intercept_interval,
+    interval=lambda inference: inference.interval_by_variance(CALIBRATION_INTERCEPT)._replace(method=_METHOD),
     influence=lambda event: intercept_influence(event.design.fine),
     null=NOT_AN_ERROR,
     over_classes=Unavailable(_NO_MEAN),

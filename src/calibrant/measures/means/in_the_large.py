@@ -75,10 +75,6 @@ def _mean_gap_interval(inference: Inference) -> Interval:
     return inference.interval_by_variance(MEAN_GAP)
 
 
-def _mean_gap_law(inference: Inference) -> Law:
-    return mean_gap_law(inference.design, inference.event.value(MEAN_GAP), inference.level)
-
-
 MEAN_CONFIDENCE = Measure(
     name="mean_confidence",
     label="mean prediction",
@@ -93,7 +89,7 @@ MEAN_CONFIDENCE = Measure(
     null=NOT_AN_ERROR,
 )
 
-MEAN_GAP = Measure(
+MEAN_GAP: Measure = Measure(
     name="mean_gap",
     label="mean difference",
     meaning="Calibration in the large: mean predicted probability minus observed frequency. The ideal value "
@@ -108,7 +104,7 @@ MEAN_GAP = Measure(
     bound=exact,
     interval=_mean_gap_interval,
     influence=lambda event: gap_influence(event.design),
-    null=OwnLaw(_mean_gap_law),
+    null=OwnLaw(lambda inference: mean_gap_law(inference.design, inference.event.value(MEAN_GAP), inference.level)),
 )
 
 
@@ -173,10 +169,6 @@ def _ratio_law(inference: Inference) -> Law | None:
         return None
     mean_score = sums.scores / inference.event.table.total
     return Law(Floor(law.floor.mean / mean_score, law.floor.upper / mean_score), law.p_value, law.source)
-
-
-def _ratio_influence(event: Event) -> Influence | None:
-    return ratio_influence(event.design.fine, event.value(OE_RATIO))
 
 
 #: Why a group is not compared by the ratio.
@@ -245,7 +237,7 @@ def compare_ratios(groups: Sequence[Cells]) -> Deviations:
     )
 
 
-OE_RATIO = Measure(
+OE_RATIO: Measure = Measure(
     name="oe_ratio",
     label="O:E ratio",
     meaning="Observed events divided by expected events. The ideal value is 1. Above 1, the event is underestimated.",
@@ -261,7 +253,7 @@ OE_RATIO = Measure(
     details=_ratio_details,
     bound=exact,
     interval=_ratio_interval,
-    influence=_ratio_influence,
+    influence=lambda event: ratio_influence(event.design.fine, event.value(OE_RATIO)),
     null=OwnLaw(_ratio_law),
     over_classes=Unavailable("a mean of ratios over classes has no meaning; evaluate one class at a time"),
     origin=1.0,

@@ -133,10 +133,6 @@ def _interval(inference: Inference) -> Interval:
     return inference.interval_by_variance(AUROC)._replace(method="DeLong, on log-odds")
 
 
-def _influence(event: Event) -> Influence | None:
-    return area_influence(event.design.fine, event.value(AUROC))
-
-
 def influences(cells: Cells) -> Float64s:
     """Return by how much a unit of weight moves the area, (2, K): rows without the event, rows with it.
 
@@ -197,7 +193,7 @@ def _kinds(cells: Cells) -> Float64s:
     return np.asarray(np.stack([cells.counts - cells.positives, cells.positives]).sum(axis=1))
 
 
-AUROC = Measure(
+AUROC: Measure = Measure(
     name="auroc",
     label="AUROC",
     meaning="The area under the ROC curve: the probability that a row with the event has a higher score than a row "
@@ -215,7 +211,7 @@ AUROC = Measure(
     details=_details,
     bound=certified(lambda cells, _: area_bound(cells)),
     interval=_interval,
-    influence=_influence,
+    influence=lambda event: area_influence(event.design.fine, event.value(AUROC)),
     null=Unavailable("no noise floor: the measure does not depend on calibration"),
     origin=0.5,
     compare_groups=compare_areas,
