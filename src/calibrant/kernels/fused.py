@@ -116,7 +116,7 @@ _REMEMBERS: Final = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 3)
 
 
 class _Launch:
-    """A kernel with its grid and all its parameters that are no tensors.
+    """A kernel with its grid and all its parameters except tensors.
 
     Triton compiles a kernel for its arguments and returns it. Finding it there again takes 30 us of Python and more, so
     it is remembered by what Triton also compiles for: how the addresses of tensors are aligned.
