@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from calibrant.cli import main
+from tests import in_process
 
 #: Files with one fault each, by their names.
 FAULTS = (
@@ -95,9 +94,8 @@ def write(folder: Path) -> None:
 def run(words: list[str]) -> tuple[int, str]:
     """Run the command, returning its status and its message in one line."""
     Path("s.json").unlink(missing_ok=True)
-    result = CliRunner().invoke(main, words, prog_name="calibrant", env={"COLUMNS": "200"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), (words, result.exception)
-    return result.exit_code, " ".join(result.stderr.split())
+    status, _, err = in_process.run(*words, columns=200)
+    return status, " ".join(err.split())
 
 
 def remedies(words: list[str], message: str) -> Iterator[list[str]]:

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 pytest.importorskip("pyarrow", reason="the report extra is not installed")
 pytest.importorskip("duckdb", reason="the report extra is not installed")
-from calibrant.cli import main
+from tests import in_process
 
 RNG = np.random.default_rng(20261130)
 N = 120
@@ -35,9 +34,8 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(main, list(words), prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, " ".join(result.stderr.split())
+    status, out, err = in_process.run(*words)
+    return status, out, " ".join(err.split())
 
 
 def proposed(err: str) -> list[list[str]]:

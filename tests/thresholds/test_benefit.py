@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import calibrant
-from calibrant.cli import main
 from calibrant.errors import InputError
 from calibrant.thresholds.benefit import WrongDecisions, benefit_of_thresholds
+from tests import in_process
 
 SCORES = ("visits.csv", "--score", "risk", "--outcome", "died")
 COSTS = ("--cost-of-false-positive", "1", "--cost-of-false-negative", "9")
@@ -32,10 +31,9 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*args: object) -> tuple[int, str, str]:
-    """Run the command in this process, returning status, standard output and standard error."""
-    result = CliRunner().invoke(main, ["threshold", *map(str, args)], prog_name="calibrant", env={"COLUMNS": "80"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
+    """Certify thresholds, returning status, standard output and standard error, each in one line."""
+    status, out, err = in_process.run("threshold", *args)
+    return status, " ".join(out.split()), " ".join(err.split())
 
 
 def summary(*args: object) -> dict[str, Any]:
@@ -104,7 +102,7 @@ def test_clusters_weights_and_sketches_reach_the_intervals() -> None:
     weighted = summary(*SCORES, *COSTS, "--weight", "weight")["chosen"]["net_benefit"][0]
     curve = calibrant.net_benefit(frame["risk"], frame["died"], thresholds=[0.1], weights=frame["weight"])
     assert weighted == pytest.approx(curve.net_benefit[0])
-    CliRunner().invoke(main, ["report", *SCORES, "--sketch", "visits.cal", "--quiet"])
+    in_process.succeed("report", *SCORES, "--sketch", "visits.cal", "--quiet")
     of_sketch, of_rows = (summary(*data, "--thresholds", "0.1,0.5")["chosen"] for data in (("visits.cal",), SCORES))
     gap = np.abs(np.subtract(of_sketch["net_benefit"], of_rows["net_benefit"]))
     assert (gap <= np.array(of_sketch["error_bounds"]) + 1e-12).all()
