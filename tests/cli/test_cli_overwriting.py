@@ -40,7 +40,7 @@ TEXTS = {
     ),
     *("notion", "labels", "class_names", "measures", "profile", "tolerance_of", "sort_by", "method", "timezone"),
     *("title", "date", "label", "master", "conditions", "question", "truth_on", "yes", "encoding", "events", "trials"),
-    *("sheet", "correct", "prior", "trained_prior"),
+    *("sheet", "correct", "prior", "trained_prior", "thresholds"),
 }
 #: A file of options is read before the other options are known.
 CONFIG = "config"
