@@ -101,3 +101,5 @@ if os.environ.get("TRITON_INTERPRET") == "1":
         from calibrant.kernels import fused, tensors
 
         monkeypatch.setattr(tensors, "kernels_on", lambda device: fused if tensors.has_float64(device) else None)
+        monkeypatch.setattr(fused, "_THREADS", 128)  # the interpreter takes as long for few rows as for many
+        monkeypatch.setattr(fused, "_TILE", 1024)
