@@ -171,6 +171,7 @@ def test_a_proposed_option_replaces_the_one_that_it_excludes() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of a remedy that keeps an option that the data do not need
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_remedy_is_refused(fault: str) -> None:
     """All commands and options with this file; takes a minute."""

@@ -604,7 +604,8 @@ class Readings:
         elif sum(QUANTILES.fullmatch(name) is not None for name in found) > 1:
             remedy = "for quantile forecasts, see docs/quantiles.md"
         elif any(np.nanmin(self.seen.numbers(name)) < -1 for name in named):
-            remedy += "; if it is a log-odds, pass --logits too"
+            typed = "--odds" if self.options.odds else "--percent" if self.options.percent else ""
+            remedy += f"; if it is a log-odds, use --logits {f'instead of {typed}' if typed else 'too'}"
         return f"{words}{': ' * bool(ranges)}{', '.join(ranges)}; {remedy}"
 
     def _without_outcome(self) -> str:
