@@ -80,8 +80,9 @@ def examples() -> list[str]:
 
 
 @pytest.fixture
-def example_files(tmp_path: Path) -> None:
+def example_files(in_folder: None, tmp_path: Path) -> None:
     """The files that the examples name."""
+    del in_folder  # where the files are written
     rng = np.random.default_rng(0)
     rows, target = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60)
     score, won = rng.random(60), rng.integers(0, 2, 60)
