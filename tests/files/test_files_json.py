@@ -94,7 +94,7 @@ def test_what_pandas_writes(tmp_path):
             '[{"score": 0.5,, "outcome": 1}]',
             (r"does not contain a valid array of objects near object \d+ \(.*\); write the array again"),
         ),
-        ('{"results": [{"score": 0.5, "outcome": 1}]}', "contains one object, with rows in 'results'; write an array"),
+        ('{"results": [{"score": 0.5, "outcome": 1}]}', "contains one object, with rows in 'results'; in Python, use "),
         (
             '{\n"score": 0.5,\n"outcome": 1\n}',
             r"contains a single object over several lines; write an array of objects",

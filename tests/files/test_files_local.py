@@ -92,7 +92,7 @@ def test_an_error_in_standard_input_names_it_and_the_row():
             b"PAR1xxxx",
             r"^standard input: is not text but Parquet \(\.parquet\); write the data to a file, and name that file$",
         ),
-        (b"\x1f\x8b\x08", "^standard input: is not text but compressed; write the data"),
+        (b"\x1f\x8b\x08", "^standard input: is not text but compressed \\(.gz\\); write the data"),
         ('{"score": 0.5,\n', r"^standard input: line 1 is not valid JSON"),
         ("score,outcome\n0.5\n", r"^standard input: line 2 has 1 field and the header 2"),
     ],

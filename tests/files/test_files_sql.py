@@ -702,9 +702,12 @@ def test_an_expression_of_the_score_has_the_width_of_its_value(
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("CASE WHEN k = 0 THEN p END", "row 2, column 'CASE WHEN k = 0 THEN p END' is empty (null)"),
+        ("CASE WHEN k = 0 THEN p END", "column 'CASE WHEN k = 0 THEN p END': empty in 20 rows"),
         ("p + 3 * k", "row 2, column 'p + 3 * k': expected values in [0, 1], got 3."),
-        ("p + CAST(if(k = 1, 'nan', '0') AS DOUBLE)", "expected finite numbers, got nan"),
+        (
+            "p + CAST(if(k = 1, 'nan', '0') AS DOUBLE)",
+            "NaN in 20 rows; fill the cells, or to leave such rows out, type: ",
+        ),
         (
             "[p, p]",
             "--score '[p, p]' does not give one value for each row; "

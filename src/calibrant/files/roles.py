@@ -174,7 +174,8 @@ def find(
                 found, readings = in_percent, others
         if readings:
             raise _asking(path, error.problem, found.in_words(readings), readings, noun) from None
-        remedy = found.unmatched()
+        has_words = noun == "column" or found.seen.scores or found.seen.lists  # others are about columns
+        remedy = found.unmatched() if has_words else ""
         listing = NamedColumns(path, tuple(columns), noun).listing
         raise Unnamed(path, error.problem, f"{remedy}; {listing}") if remedy else error from None
     if _is_doubtful(selection, columns, options):
