@@ -103,7 +103,7 @@ def test_every_selector_of_a_cell_begins_with_its_scope(name: str) -> None:
     host = r"(:is\([^()]*\) )?"  # which says the colours
     assert [rule for rule in selectors if not re.match(host + re.escape(SCOPE) + r"(?![\w-])", rule)] == []
     queries = {re.split(r"[ (]", rule)[0] for rule in rules_of(styles[0]) if rule.startswith("@")}
-    assert queries <= {"@media", "@container"}
+    assert queries <= {"@media", "@container", "@supports"}
     assert re.findall(r"[\d.]rem\b|@import|url\(", styles[0]) == []  # the size of letters is that of no host
 
 
