@@ -99,7 +99,9 @@ if os.environ.get("TRITON_INTERPRET") == "1":
     def _interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
         """Read tensors of the host that a test calls those of a device by Triton's kernels, not by torch operations."""
         from calibrant.kernels import fused, tensors
+        from calibrant.torch import adding
 
         monkeypatch.setattr(tensors, "kernels_on", lambda device: fused if tensors.has_float64(device) else None)
         monkeypatch.setattr(fused, "_THREADS", 128)  # the interpreter takes as long for few rows as for many
         monkeypatch.setattr(fused, "_TILE", 1024)
+        adding._adding.cache_clear()  # no test has the launches of one that changed numbers of `fused`

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -442,3 +443,53 @@ def test_columns_whose_names_are_words_of_sql_and_decimal_commas():
     _, _, err = run("report", "g.csv", "--where", "age > 0.5")
     assert err.endswith("if the comma is the decimal point, pass --decimal-comma")
     assert run("report", "g.csv", "--where", "age > 0.5", "--decimal-comma", "--quiet")[0] == 0
+
+
+# ---------------------------------------------------------------- what one fault hides behind another
+
+
+def test_a_comparison_keeps_its_models_in_proposals():
+    rows = "".join(f"0.{k % 9 + 1},0.{(k + 3) % 9 + 1},{('yes', 'no')[k % 2]}\n" for k in range(60))
+    Path("games.csv").write_text(f"old,new,result\n{rows}")
+    _, _, err = run("compare", "games.csv", "--scores", "old,new")
+    assert err.endswith("calibrant compare games.csv --scores old,new --outcome result --labels no,yes")
+
+
+def test_a_column_with_a_space_is_quoted_in_a_condition():
+    rows = "".join(f"{-1 if k == 5 else 0.1 * (k % 9 + 1):.1f},{k % 2}\n" for k in range(60))
+    Path("a.csv").write_text(f"my score,outcome\n{rows}")
+    _, _, err = run("report", "a.csv", "--score", "my score")
+    assert run(*shlex.split(err.rpartition("type: calibrant ")[2]), "--quiet")[0] == 0
+
+
+def test_semicolons_within_a_name_separate_nothing():
+    rows = "".join(f"0.{k % 9 + 1},{k % 2},x\n" for k in range(60))
+    Path("a.csv").write_text(f'prob,outcome,"how; why; when; who"\n{rows}')
+    assert run("report", "a.csv", "--quiet")[0] == 0
+
+
+@pytest.mark.every_value
+@pytest.mark.parametrize("key", ["a{b", "{parquet}", '"]; raise SystemExit; ["'])
+def test_a_key_of_a_file_stays_a_text_in_python(key):
+    Path("a.json").write_text(json.dumps({key: [{"score": 0.5, "outcome": 1}]}))
+    _, _, err = run("report", "a.json")
+    code = err.rpartition("in Python, use ")[2]
+    assert ast.literal_eval(code[code.index(")[") + 1 : code.index(").to_parquet")]) == [key]
+    assert code.endswith('.to_parquet("a.parquet")')
+
+
+def test_tables_to_join_are_read_with_their_separator():
+    Path("a.tsv").write_text("id\tscore\n" + "".join(f"{k}\t0.{k % 9 + 1}\n" for k in range(60)))
+    Path("b.tsv").write_text("id\toutcome\n" + "".join(f"{k}\t{k % 2}\n" for k in range(60)))
+    _, _, err = run("report", "a.tsv", "b.tsv")
+    exec(err.rpartition("such as in Python with ")[2], {"pandas": pytest.importorskip("pandas")})
+    assert run("report", "joined.parquet", "--quiet")[0] == 0
+
+
+def test_a_long_line_above_the_header_is_an_error():
+    Path("a.csv").write_text("x" * 2_000_001 + "\nscore,outcome\n0.5,1\n")
+    status, _, err = run("report", "a.csv", "--header-line", "2")
+    assert (status, err) == (
+        1,
+        "calibrant: a.csv: has a line of more than 2,000,000 characters above its header; delete this line",
+    )

@@ -251,6 +251,28 @@ def test_probabilities_after_logits_are_counted(name):
 
 @runs
 @pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("declared", [None, 1, 1.0, np.True_])
+def test_what_counts_as_true_declares_logits_and_an_empty_batch_decides_nothing(declared):
+    x, y = fine(40, 3, torch.float32, logits=True)
+    found = []
+    for logits in (True, declared):
+        metric = CLASSES["bins"](3, ignore_index=-1, logits=logits).to(DEVICE)
+        metric.update(x[:0], y[:0])
+        metric.update(x, y)
+        found.append(metric.compute().item())
+    assert found[0] == found[1]
+
+
+@runs
+@pytest.mark.usefixtures("way")
+def test_rows_of_zeros_are_in_the_bins_of_classes():
+    metric = CLASSES["classwise"](3, logits=False, validate_args=False, ignore_index=-1).to(DEVICE)
+    metric.update(torch.zeros(4, 3, device=DEVICE), torch.tensor([0, 1, -1, 2], device=DEVICE))
+    assert metric.counts.sum().item() == 9
+
+
+@runs
+@pytest.mark.usefixtures("way")
 def test_counters_go_beyond_31_bits():
     metric, (x, y) = (
         ct.CalibrationError("multiclass", num_classes=3, num_bins=1),

@@ -144,3 +144,15 @@ def test_several_classes_and_one_cost_are_an_error() -> None:
         benefit_of_thresholds([[0.2, 0.8]] * 40, [0, 1] * 20, thresholds=[0.1])
     with pytest.raises(InputError, match="cost_of_false_negative"):
         benefit_of_thresholds([0.2, 0.8] * 40, [0, 1] * 40, cost_of_false_positive=1)
+
+
+@pytest.mark.parametrize("cost", ["positive", "negative"])
+def test_a_cost_beside_thresholds_is_refused(cost: str) -> None:
+    status, _, err = run(*SCORES, "--thresholds", "0.1", f"--cost-of-false-{cost}", "2")
+    assert status == 2
+    assert f"--cost-of-false-{cost} implies a threshold" in err
+
+
+def test_costs_without_a_threshold_are_refused() -> None:
+    with pytest.raises(InputError, match="costs whose ratio is that of a threshold between 0 and 1"):
+        benefit_of_thresholds([0.2, 0.8], [0, 1], cost_of_false_positive=1e-300, cost_of_false_negative=1e300)

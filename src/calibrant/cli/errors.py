@@ -15,6 +15,7 @@ import click
 import numpy as np
 
 from calibrant.cli.options import PROBLEMS, CommandOptions
+from calibrant.cli.parameters import split
 from calibrant.cli.usage import FAULTS, command_line, words_with
 from calibrant.errors import CalibrantError, FileError, FileFault, InputError, meant, quoted
 from calibrant.errors.faults import MAY_BE_LOGITS, Facts, Fault, Mistake
@@ -24,7 +25,8 @@ from calibrant.files.column_kinds import contradict
 from calibrant.files.column_options import Unnamed, listed, numbered
 from calibrant.files.column_readings import Readings, best_pair, predicted_beside
 from calibrant.files.column_values import BadTarget, shown
-from calibrant.files.hints import candidates_in, unusable_values, values_of, written_in
+from calibrant.files.header_lines import separator
+from calibrant.files.hints import MOST, candidates_in, unusable_values, values_of, written_in
 from calibrant.files.loaded import BadRows
 from calibrant.files.local import is_remote
 from calibrant.files.paths import expand, kind_of
@@ -193,7 +195,7 @@ class _OfFiles:
         keys = [name for name in own if name in others]
         if not keys:
             return ""
-        reads = (_READERS[kind_of(name)].format(json.dumps(name, ensure_ascii=False)) for name in (path, other))
+        reads = (_READERS[kind_of(name)].format(_read_as(name)) for name in (path, other))
         joined = '{}.merge({}, on={}).to_parquet("joined.parquet")'.format(*reads, json.dumps(keys))
         return f"if the outcomes are in {other}, join the files, such as in Python with {joined}"
 
@@ -206,8 +208,10 @@ class _OfFiles:
 
     def _without_missing(self, paths: Sequence[str], missing: Sequence[Unusable]) -> str:
         """Return what to type to leave out the rows without a value in a column."""
-        known = [values_of(paths, each.column, self.options).is_known() for each in missing]
-        where = _where(" AND ".join(dict.fromkeys(known)), self.options)
+        held = [values_of(paths, each.column, self.options) for each in missing]
+        if any(len(each.counts) > MOST and not each.is_number for each in held):  # not all words were counted
+            return "fill the cells, or leave such rows out with --where"
+        where = _where(" AND ".join(dict.fromkeys(each.is_known() for each in held)), self.options)
         return f"fill the cells, or to leave such rows out, type: {self.typed(*where)}"
 
     def _beside(self, path: str) -> list[str]:
@@ -247,11 +251,18 @@ class _OfFiles:
         ctx, problems = self.ctx, PROBLEMS.get(str(self.ctx.info_name))
         if problems is None:
             return True
+        faults = ctx.meta.pop(FAULTS, None)  # a context shares this with those that it makes
         try:
             with ctx.command.make_context(ctx.info_name, words_with(ctx, words, without)[2:], ctx.parent) as made:
-                return not any(problems(made, CommandOptions.of(**made.params))) and not made.meta.get(FAULTS)
+                models = split(made.params.get("scores") or "")
+                options = CommandOptions.of(**{**made.params, **({"models": models} if models else {})})
+                return not any(problems(made, options)) and not made.meta.get(FAULTS)
         except click.UsageError:
             return False
+        finally:
+            ctx.meta.pop(FAULTS, None)
+            if faults is not None:
+                ctx.meta[FAULTS] = faults
 
     @property
     def terms(self) -> Terms:
@@ -380,8 +391,9 @@ class _OfRows(_OfFiles):
             or not 0 < few <= _FEW_SCORES * len(scores)
         ):
             return None
-        column = sql_name(name) if re.fullmatch(r"\w+", name) else f"({name})"
-        typed = self.typed(*_where(f"{column} BETWEEN 0 AND 1", self.options))
+        path = self.rows.paths[0]
+        is_column = name in table_of(path, kind_of(path), None).columns
+        typed = self.typed(*_where(f"{sql_name(name) if is_column else f'({name})'} BETWEEN 0 AND 1", self.options))
         return f"if rows without a score between 0 and 1 ({few:,}) have no prediction, leave them out, type: {typed}"
 
     def _for_scores(self) -> str | None:
@@ -531,6 +543,12 @@ def _are_numbered(columns: Sequence[str]) -> bool:
     """Whether columns are only numbered, and do not name the classes; a column of lists has no names."""
     numbers = [re.sub(r"^.*?([0-9]*)$", r"\1", name) for name in columns]
     return len(columns) == 1 or numbers in ([str(first + k) for k in range(len(columns))] for first in (0, 1))
+
+
+def _read_as(path: str) -> str:
+    """Return a file as the argument of pandas.read_csv or read_parquet, with its separator if that is no comma."""
+    between = separator(path) if kind_of(path) == "csv" else ","
+    return json.dumps(path, ensure_ascii=False) + f", sep={json.dumps(between)}" * (between != ",")
 
 
 def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:

@@ -672,7 +672,7 @@ def _of_benefit(ctx: click.Context, options: CommandOptions) -> Iterator[Problem
     costs = {"cost_of_false_positive": options.cost_of_false_positive}
     costs["cost_of_false_negative"] = options.cost_of_false_negative
     if options.thresholds is not None:
-        for option in _given({"--cost-of-false-positive": costs["cost_of_false_positive"]}):
+        for option in _given({f"--{name.replace('_', '-')}": cost for name, cost in costs.items()}):
             yield f"{option} implies a threshold, and --thresholds names thresholds; pass only one of the two"
     elif None in costs.values() and not any(_is_faulty(ctx, name) for name in costs):
         yield "--cost-of-false-positive and --cost-of-false-negative belong together; pass both"

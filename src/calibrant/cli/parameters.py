@@ -153,7 +153,7 @@ class Thresholds(click.ParamType):  # type: ignore[type-arg,unused-ignore] # gen
         """Return the thresholds."""
         thresholds = tuple(_SHARE.convert(part, param, ctx) for part in split(str(value)))
         above = (0.0, *thresholds)
-        if not thresholds or any(low >= high for low, high in zip(above, (*thresholds, 1.0), strict=True)):
+        if not thresholds or not all(low < high for low, high in zip(above, (*thresholds, 1.0), strict=True)):
             remedy = "pass increasing numbers above 0 and below 1, such as 0.05,0.1,0.2"
             self.fail(f"{quoted(str(value))}; {remedy}", param, ctx)
         return thresholds

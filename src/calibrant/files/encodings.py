@@ -9,6 +9,9 @@ from typing import Any, Final
 
 from calibrant.errors import FileError, quoted
 
+#: Bytes of a line of a CSV: those of DuckDB.
+LONGEST_LINE: Final = 2_000_000
+
 #: The encoding of Windows in Western Europe and America, and five bytes more for what is not its text.
 WINDOWS: Final = "cp1252"
 
@@ -56,8 +59,12 @@ def recode(path: str, source: str, copy: str, encoding: str | None, skipped: int
     ):
         try:
             for _ in range(skipped):
-                if not text.readline():
+                line = text.readline(LONGEST_LINE)
+                if not line:
                     raise too_short(path, skipped + 1)
+                if len(line) == LONGEST_LINE:
+                    problem = f"has a line of more than {LONGEST_LINE:,} characters above its header"
+                    raise FileError(path, problem, "delete this line")
             shutil.copyfileobj(text, target, _STEP)
         except UnicodeError as error:
             problem = f"is not text in the encoding {encoding} ({error})"

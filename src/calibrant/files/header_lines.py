@@ -112,11 +112,19 @@ def _is_number(text: str) -> bool:
 
 
 def _separator_of(path: str, lines: Sequence[str]) -> str:
-    """Return what separates the fields of the first record of some lines; the usual one, if it has one field."""
-    counts = {between: len(_record(lines, between)) for between in SEPARATORS}
+    """Return what separates the fields of the first record of some lines; the usual one, if it has one field.
+
+    Of commas and semicolons it is what gives all records the same number of fields, or else more to the first one.
+    """
+    widths = {between: [len(record) for record in _records(lines, between) if record] for between in SEPARATORS}
     usual = usual_separator(path)
-    first = [usual] if usual == "\t" else sorted(",;", key=counts.__getitem__, reverse=True)
-    return next((between for between in (*first, *SEPARATORS) if counts[between] > 1), usual)
+
+    def merit(between: str) -> tuple[bool, int]:
+        of_records = widths[between] or [0]
+        return max(of_records) == min(of_records) > 1, of_records[0]
+
+    first = [usual] if usual == "\t" else sorted(",;", key=merit, reverse=True)
+    return next((between for between in (*first, *SEPARATORS) if max(widths[between][:1], default=0) > 1), usual)
 
 
 def _record(lines: Sequence[str], between: str) -> list[str]:

@@ -31,8 +31,7 @@ from calibrant.files.local import (
 )
 from calibrant.results.envelope import similar_file
 
-#: Bytes of a line of a CSV, and of an object of JSON lines: those of DuckDB.
-LONGEST_LINE = 2_000_000
+#: Bytes of an object of JSON lines: those of DuckDB.
 LONGEST_OBJECT = 1 << 24
 
 KINDS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -275,8 +276,10 @@ def _open_arrays(paths: list[str], options: Options, targets_file: str | None, k
     if targets_file is None:
         problem, remedy = "a .npy file of probabilities contains no targets", "name the .npy file of the targets"
         folder = os.path.dirname(paths[0])
-        beside = [os.path.join(folder, name) for name in sorted(os.listdir(folder or ".")) if name.endswith(".npy")]
-        others = [name for name in beside if name not in paths]
+        others: list[str] = []
+        with suppress(OSError):  # of the network, or one that nobody may list
+            beside = [os.path.join(folder, name) for name in sorted(os.listdir(folder or ".")) if name.endswith(".npy")]
+            others = [name for name in beside if name not in paths]
         if len(others) != 1:
             raise FileError(paths[0], problem, f"{remedy} with --targets FILE")
         raise FileError(paths[0], problem, f"{remedy}, such as", ("--targets", *others))

@@ -22,12 +22,11 @@ from typing import Any, Final
 
 from calibrant.errors import CalibrantError, FileError, quoted
 from calibrant.files.column_options import ColumnSelection
-from calibrant.files.encodings import not_utf8
+from calibrant.files.encodings import LONGEST_LINE, not_utf8
 from calibrant.files.engine import Engines, EngineTable
 from calibrant.files.header_lines import REMEDY, check_header, fields_of_header, separator
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import (
-    LONGEST_LINE,
     LONGEST_OBJECT,
     bounded_lines,
     check_text,
@@ -576,7 +575,8 @@ def _orient(content: Any) -> tuple[str, str] | None:
     for key, value in content.items():
         if not orient and isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
             rows = f"contains one object, with rows in {quoted(key)}"
-            return rows, f"pandas.DataFrame(json.load(open({{name}}))[{json.dumps(key)}])"
+            literal_key = json.dumps(key).replace("{", "{{").replace("}", "}}")  # what follows is a format
+            return rows, f"pandas.DataFrame(json.load(open({{name}}))[{literal_key}])"
     if len(values) > 1 and all(isinstance(value, list) and len(value) > 1 for value in values):
         lengths, cells = {len(value) for value in values}, (cell for value in values for cell in value)
         if len(lengths) == 1 and not any(isinstance(cell, list | dict) for cell in cells):

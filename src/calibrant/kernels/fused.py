@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from functools import cache
+from threading import get_ident
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -100,11 +101,15 @@ _workspaces: dict[tuple[Any, ...], Tensor] = {}
 
 
 def _workspace(kind: str, size: int, device: torch.device) -> Tensor:
-    """Return integers that are 0: the kernels of a stream, which run one after the other, share them and clear them."""
-    if size > _KEPT:
+    """Return integers that are 0: kernels that a thread launches on a stream share them in turn, and clear them.
+
+    A CUDA graph that is captured has its own.
+    """
+    on_gpu = device.type == "cuda"
+    if size > _KEPT or (on_gpu and torch.cuda.is_current_stream_capturing()):
         return torch.zeros(size, dtype=torch.int64, device=device)
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    key = (kind, size, device, stream)
+    stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
+    key = (kind, size, device, stream, get_ident())
     if key not in _workspaces:
         _workspaces[key] = torch.zeros(size, dtype=torch.int64, device=device)
     return _workspaces[key]
@@ -204,6 +209,7 @@ def read_rows(
     values: Tensor, targets: Tensor, *, logits: bool | Tensor, ignore_index: int | None, tolerance: float, slack: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the columns (5, n) of `rows_kernel`, which rows of classes are right (n,), and what it counted (8,)."""
+    logits = logits if isinstance(logits, Tensor) else bool(logits)
     batch = DeviceBatch.of(values, targets, ignore_index)
     n = batch.address[0]
     out, correct = batch.empty(5, n), torch.empty(n, dtype=torch.uint8, device=values.device)

@@ -224,6 +224,7 @@ def rows_kernel(
     bins = tl.arange(0, BINS)
     pairs = tl.zeros((BINS,), tl.int64)
     scores = tl.zeros((BINS,), tl.int64)
+    size = tl.zeros((), tl.int64) + n  # four columns of it may not fit into 32 bits
     n_evaluated = tl.zeros((BLOCK_N,), tl.int64)
     n_normal = tl.zeros((BLOCK_N,), tl.int64)
     n_right = tl.zeros((BLOCK_N,), tl.int64)
@@ -326,12 +327,13 @@ def rows_kernel(
         score = tl.where(good, score, void)
         outcome = good & outcome
         if COLUMNS > 0:
-            tl.store(out_ptr + rows, tl.where(good, top, void), mask=live)
-            tl.store(out_ptr + n + rows, m, mask=live)
+            shown = void if COLUMNS > 1 else tl.where(evaluated, void, -1.0)  # `entries_kernel` leaves these rows out
+            tl.store(out_ptr + rows, tl.where(good, top, shown), mask=live)
+            tl.store(out_ptr + size + rows, m, mask=live)
         if COLUMNS > 1:
-            tl.store(out_ptr + 2 * n + rows, tl.where(good, p_target, void), mask=live)
-            tl.store(out_ptr + 3 * n + rows, tl.where(good, log_p.to(W), void), mask=live)
-            tl.store(out_ptr + 4 * n + rows, tl.where(good, squares.to(W), void), mask=live)
+            tl.store(out_ptr + 2 * size + rows, tl.where(good, p_target, void), mask=live)
+            tl.store(out_ptr + 3 * size + rows, tl.where(good, log_p.to(W), void), mask=live)
+            tl.store(out_ptr + 4 * size + rows, tl.where(good, squares.to(W), void), mask=live)
             tl.store(correct_ptr + rows, tl.where(good, correct.to(tl.int32), 255).to(tl.uint8), mask=live)
         if KEYS:  # as `tensors.pack` packs scores with outcomes
             key = (score.to(KEY, bitcast=True) << 1) | outcome.to(KEY)
@@ -449,7 +451,7 @@ def entries_kernel(
         rows = (first + tl.arange(0, BLOCK_N)).to(tl.int64)
         live = rows < n
         top = tl.load(top_ptr + rows, mask=live, other=0.0)
-        good = live & (top > 0)  # of rows that are left out it is 0, of faulty ones NaN
+        good = live & (top >= 0)  # of rows that are left out it is -1, of faulty ones NaN
         y = tl.load(t_ptr + rows, mask=good, other=0).to(tl.int64)
         start = _row_start(x_ptr, rows, depth, sheet_step, depth_step, FLAT)
         ok = good[:, None] & known[None, :]

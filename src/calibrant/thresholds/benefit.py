@@ -38,7 +38,7 @@ class WrongDecisions(NamedTuple):
     @property
     def threshold(self) -> float:
         """The threshold with the lowest mean cost for calibrated scores: t / (1 - t) is the ratio of the costs."""
-        return self.false_positive / (self.false_positive + self.false_negative)
+        return 1 / (1 + self.false_negative / self.false_positive)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -172,4 +172,9 @@ def _costs(false_positive: object, false_negative: object) -> WrongDecisions:
     for name, cost in named.items():
         if not isinstance(cost, (int, float, np.number)) or isinstance(cost, bool) or not 0 < cost < math.inf:
             raise InputError(name, "a number above 0", repr(cost), "pass both costs in the same unit, or thresholds")
-    return WrongDecisions(*map(float, named.values()))  # type: ignore[arg-type]
+    costs = WrongDecisions(*map(float, named.values()))  # type: ignore[arg-type]
+    if not 0 < costs.threshold < 1:
+        expected = "costs whose ratio is that of a threshold between 0 and 1"
+        got = f"{false_positive} and {false_negative}"
+        raise InputError("cost_of_false_positive", expected, got, "pass the threshold itself")
+    return costs

@@ -43,9 +43,12 @@ class _History(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch after reading: its number of columns, and what it still adds to the states."""
+    """A batch after reading: its number of columns, and what it still adds to the states.
 
-    width: int
+    An empty batch leaves the number of columns, and the decision on logits, to the next one.
+    """
+
+    width: int | None
     increments: Increments
 
 
@@ -185,7 +188,7 @@ class ProbabilityMetric(SharingMetric):
         self.num_classes = num_classes
         self.notion = notion
         self.ignore_index = ignore_index
-        self.logits = logits
+        self.logits = None if logits is None else bool(logits)
         self.validate_args = validate_args
         self._kept = kept
         self._width: int | None = None  # the number of columns of the batches so far
@@ -344,7 +347,7 @@ class ProbabilityMetric(SharingMetric):
         preds, target = self._checked(preds, target)
         width = 1 if preds.ndim == 1 else preds.shape[1]
         if target.numel() == 0:
-            return Batch(width, {})
+            return Batch(self._history().width, {})
         layout = self.layout or ("binary" if preds.ndim == 1 else "multiclass")
         if preds.device.type != "cpu":
             return Batch(width, self._read_device(preds, target, layout, apart=apart))
