@@ -226,8 +226,10 @@ READ: dict[str, tuple[Callable[[], str], list[float]]] = {
         lambda: save("f.csv", ["key", "yhat", "churn"], RNG.uniform(size=N).round(5), P, Y),
         [brier(P, Y)],
     ),
-    "exponents": (lambda: save("f.csv", ["Score", "Ziel"], [f"{p:.3E}".replace(".", ",") for p in P], Y, between=";"),
-                  [brier(P, Y)]),
+    "exponents": (
+        lambda: save("f.csv", ["Score", "Ziel"], [f"{p:.3E}".replace(".", ",") for p in P], Y, between=";"),
+        [brier(P, Y)],
+    ),
     "log-probability": (
         lambda: save("f.csv", ["answer", "gold", "logprob"], ANSWER, GOLD, LOGS.max(axis=1)),
         [brier(np.exp(LOGS.max(axis=1)), IS_GOLD)],
@@ -241,8 +243,9 @@ READ: dict[str, tuple[Callable[[], str], list[float]]] = {
         [brier(SOFTMAX, CLASS)],
     ),
     "confidence in per cent": (
-        lambda: save("f.csv", ["id", "answer", "gold", "confidence"], range(N), ANSWER, GOLD,
-                     (100 * TABLE.max(axis=1)).round()),
+        lambda: save(
+            "f.csv", ["id", "answer", "gold", "confidence"], range(N), ANSWER, GOLD, (100 * TABLE.max(axis=1)).round()
+        ),
         [brier((100 * TABLE.max(axis=1)).round() / 100, IS_GOLD)],
     ),
     "labels in another case": (
@@ -254,13 +257,20 @@ READ: dict[str, tuple[Callable[[], str], list[float]]] = {
         [brier(TOP, RIGHT), brier(np.where(GUESS, TOP, 1 - TOP), Y)],
     ),
     "labels with spaces": (
-        lambda: save("f.csv", ["truth", *(f"prob_{each}" for each in "abc")],
-                     [(" A", "b", "C ")[k] for k in CLASS], *TABLE.T),
+        lambda: save(
+            "f.csv", ["truth", *(f"prob_{each}" for each in "abc")], [(" A", "b", "C ")[k] for k in CLASS], *TABLE.T
+        ),
         [brier(TABLE, CLASS)],
     ),
     "a row for each class": (
-        lambda: save("f.csv", ["id", "class", "probability", "actual"], np.repeat(range(N), 3), [*LETTERS] * N,
-                     TABLE.ravel(), np.repeat(GOLD, 3)),
+        lambda: save(
+            "f.csv",
+            ["id", "class", "probability", "actual"],
+            np.repeat(range(N), 3),
+            [*LETTERS] * N,
+            TABLE.ravel(),
+            np.repeat(GOLD, 3),
+        ),
         [brier(TABLE.ravel(), np.eye(3)[CLASS].ravel())],
     ),
     "labels from 1": (
@@ -272,14 +282,26 @@ READ: dict[str, tuple[Callable[[], str], list[float]]] = {
         [brier(P, Y)],
     ),
     "an answer and the correct one": (
-        lambda: save("f.csv", ["model_answer", "correct_answer", "logprob"], [("no", "yes")[k] for k in GUESS],
-                     words("no", "yes"), np.log(TOP).round(6)),
-        [brier(np.exp(np.log(TOP).round(6)), RIGHT),
-         brier(np.where(GUESS, np.exp(np.log(TOP).round(6)), 1 - np.exp(np.log(TOP).round(6))), Y)],
+        lambda: save(
+            "f.csv",
+            ["model_answer", "correct_answer", "logprob"],
+            [("no", "yes")[k] for k in GUESS],
+            words("no", "yes"),
+            np.log(TOP).round(6),
+        ),
+        [
+            brier(np.exp(np.log(TOP).round(6)), RIGHT),
+            brier(np.where(GUESS, np.exp(np.log(TOP).round(6)), 1 - np.exp(np.log(TOP).round(6))), Y),
+        ],
     ),
     "two bookmakers": (
-        lambda: save("f.csv", ["result", "AX", "AY", "AZ", "BX", "BY", "BZ"], [("X", "Y", "Z")[k] for k in CLASS],
-                     *BOOK.T, *(BOOK * 0.98).T),
+        lambda: save(
+            "f.csv",
+            ["result", "AX", "AY", "AZ", "BX", "BY", "BZ"],
+            [("X", "Y", "Z")[k] for k in CLASS],
+            *BOOK.T,
+            *(BOOK * 0.98).T,
+        ),
         [brier(1 / BOOK, CLASS)] * 2,
     ),
     "a margin": (
@@ -287,24 +309,36 @@ READ: dict[str, tuple[Callable[[], str], list[float]]] = {
         [brier(1 / (1 + np.exp(-LOGITS[:, 0])), Y)],
     ),
     "a sum in German": (
-        lambda: put("f.csv", body(save("g.csv", ["Kunde", "Wahrscheinlichkeit", "Ausfall"], range(N),
-                                       [f"{p:.3f}".replace(".", ",") for p in P], words("nein", "ja"), between=";"))
-                    + f"Summe;{P.sum():.3f};{Y.sum()}\n".replace(".", ",")),
+        lambda: put(
+            "f.csv",
+            body(
+                save(
+                    "g.csv",
+                    ["Kunde", "Wahrscheinlichkeit", "Ausfall"],
+                    range(N),
+                    [f"{p:.3f}".replace(".", ",") for p in P],
+                    words("nein", "ja"),
+                    between=";",
+                )
+            )
+            + f"Summe;{P.sum():.3f};{Y.sum()}\n".replace(".", ","),
+        ),
         [brier(P, Y)],
     ),
     "points and a draw": (
         lambda: save("f.csv", ["prob1", "prob2", "probtie", "score1", "score2"], *TABLE.T, 2 - CLASS % 2, 1 + CLASS),
         [],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", READ)
 def test_what_numbers_and_labels_are(kind):
     make, expected = READ[kind]
     if kind == "points and a draw":
-        path = save("f.csv", ["prob1", "prob2", "probtie", "score1", "score2"], *TABLE.T,
-                    [(2, 0, 1)[k] for k in CLASS], [1] * N)  # fmt: skip
+        path = save(
+            "f.csv", ["prob1", "prob2", "probtie", "score1", "score2"], *TABLE.T, [(2, 0, 1)[k] for k in CLASS], [1] * N
+        )
         expected = [brier(TABLE, CLASS)]
     else:
         path = make()

@@ -546,7 +546,7 @@ def _are_numbered(columns: Sequence[str]) -> bool:
 
 
 def _read_as(path: str) -> str:
-    """Return a file as the argument of pandas.read_csv or read_parquet, with its separator if that is no comma."""
+    """Return a file as the argument of pandas.read_csv or read_parquet, with its separator unless that is a comma."""
     between = separator(path) if kind_of(path) == "csv" else ","
     return json.dumps(path, ensure_ascii=False) + f", sep={json.dumps(between)}" * (between != ",")
 

@@ -123,8 +123,8 @@ _REMEMBERS: Final = tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 3)
 class _Launch:
     """A kernel with its grid and all its parameters except tensors.
 
-    Triton compiles a kernel for its arguments and returns it. Finding it there again takes 30 us of Python and more, so
-    it is remembered by what Triton also compiles for: how the addresses of tensors are aligned.
+    Triton compiles a kernel for its arguments and returns it. It takes long to find it there again for so many
+    arguments, so it is remembered by what Triton also compiles for: how the addresses of tensors are aligned.
     """
 
     def __init__(self, kernel: Any, grid: tuple[int, int, int], numbers: tuple[Any, ...], *, warps: int = 4) -> None:
@@ -183,11 +183,9 @@ def _rows(
     if wide:  # a row is read alike in any batch
         warps = 4 if n_classes >= _MANY_CLASSES else 1
         rows, chunk = 1, _ENTRIES * warps
-    numbers = (
-        *batch.address, batch.ignored, tolerance, slack, batch.scale, n_bins, n_edges,
-        wide, *batch.flags, probs, logits, event, far, _register(n_bins), n_edges > 0, copies, keys, totals, columns,
-        max(n_bins, n_edges).bit_length(), rows, chunk, batch.double,
-    )  # fmt: skip
+    numbers: tuple[Any, ...] = (*batch.address, batch.ignored, tolerance, slack, batch.scale, n_bins, n_edges)
+    numbers += (wide, *batch.flags, probs, logits, event, far, _register(n_bins), n_edges > 0, copies)
+    numbers += (keys, totals, columns, max(n_bins, n_edges).bit_length(), rows, chunk, batch.double)
     programs = max(1, min(_blocks(n, rows), _WARPS // warps * multiprocessors))
     return _Launch(triton_rows.rows_kernel, (programs, 1, 1), numbers, warps=warps)
 
@@ -198,10 +196,8 @@ def _entries(batch: DeviceBatch, *, probs: bool, logits: bool, n_bins: int = 0, 
     chunk = min(_power(n_classes), _TILE)
     across, rows = _blocks(n_classes, chunk), _TILE // chunk
     most = _blocks(_WARPS * _multiprocessors(batch.values.device), across)
-    numbers = (
-        *batch.address, batch.scale, n_bins, n_edges, batch.flags[1], probs, logits, n_bins > 0, n_edges > 0,
-        max(n_bins, n_edges).bit_length(), rows, chunk, batch.double,
-    )  # fmt: skip
+    numbers: tuple[Any, ...] = (*batch.address, batch.scale, n_bins, n_edges, batch.flags[1], probs, logits)
+    numbers += (n_bins > 0, n_edges > 0, max(n_bins, n_edges).bit_length(), rows, chunk, batch.double)
     return _Launch(triton_rows.entries_kernel, (min(_blocks(n, rows), most), across, 1), numbers, warps=1)
 
 
@@ -313,10 +309,10 @@ class Adding:
         columns, copies = (n_classes, 1) if self.class_cells else (1, _COPIES if n_edges and n > _MANY_ROWS else 1)
         of_classes = n_class_bins > 0 or self.class_cells
         totals, slots, size = "total" in self.states, n_edges + 1, n_class_bins * n_classes
-        rows = _rows(
-            batch, **scale, tolerance=self.tolerance, slack=self.slack, event=self.event, columns=int(of_classes),
-            keys=self.keys, n_bins=n_bins, n_edges=0 if self.class_cells else n_edges, copies=copies, totals=totals,
-        )  # fmt: skip
+        how: dict[str, Any] = {**scale, "tolerance": self.tolerance, "slack": self.slack, "event": self.event}
+        added: dict[str, Any] = {"keys": self.keys, "n_bins": n_bins, "copies": copies, "totals": totals}
+        added |= {"columns": int(of_classes), "n_edges": 0 if self.class_cells else n_edges}
+        rows = _rows(batch, **how, **added)
         entries = moved = cells = None
         if of_classes:
             entries = _entries(batch, **scale, n_bins=n_class_bins, n_edges=n_edges if self.class_cells else 0)
@@ -327,11 +323,9 @@ class Adding:
             numbers = (slots, parts, slots - parts + 1, self.checked, _power(parts), copies, 1024)
             cells = _Launch(triton_rows.cells_kernel, (_blocks(slots, 1024), columns, 1), numbers)
         programs, squares = rows.grid[0], "correct" in self.states
-        states = _Launch(
-            triton_rows.states_kernel, (1, 1, 1),
-            (programs, unit, n_bins, n_classes, *scale.values(), _register(n_bins), totals, squares, self.checked,
-             _power(programs), self.precision),
-        )  # fmt: skip
+        moving = (programs, unit, n_bins, n_classes, *scale.values(), _register(n_bins), totals, squares)
+        moving += (self.checked, _power(programs), self.precision)
+        states = _Launch(triton_rows.states_kernel, (1, 1, 1), moving)
         far = _rows(batch, probs=True, logits=False, tolerance=self.tolerance, slack=self.far, far=True)
         counted = N_COUNTED + 2 * n_bins
         return _Plan(rows, far, entries, moved, cells, states, counted, copies * columns * 5 * slots, 2 * size)
