@@ -456,9 +456,26 @@ def test_kernels_compile_for_a_gpu(name, plan, dtype, numbers):
     plan |= {key: 1 for key in names if numbers == "ones" and key in ones}
     kinds |= {"n": "i64" if numbers == "large" else "i32"}
     kind_of = {key: kinds.get(key, "*i64" if key.endswith("_ptr") else "i32") for key in names}
-    signature = {key: "constexpr" if key in plan else kind_of[key] for key in names}
-    source = ASTSource(kernel, signature, {(names.index(key),): value for key, value in plan.items()})
+    if fused._REMEMBERS:
+        signature = {key: "constexpr" if key in plan else kind_of[key] for key in names}
+        constants = {(names.index(key),): value for key, value in plan.items()}
+    else:  # Triton 3.0 and 3.1 name parameters by their places
+        signature = {place: kind_of[key] for place, key in enumerate(names) if key not in plan}
+        constants = {names.index(key): value for key, value in plan.items()}
+    source = ASTSource(kernel, signature, constants)
     assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+
+
+@runs
+def test_the_first_use_tries_the_kernel_that_asks_most_of_a_compiler(monkeypatch):
+    class Broken:
+        def __getitem__(self, grid):
+            raise RuntimeError("chained operators are not supported")
+
+    fused.try_out(DEVICE)
+    monkeypatch.setattr(triton_rows, "rows_kernel", Broken())
+    with pytest.raises(RuntimeError, match="chained operators"):
+        fused.try_out(DEVICE)
 
 
 @pytest.mark.skipif(INTERPRETED, reason="TRITON_INTERPRET=1 is set: the kernels run on every device")

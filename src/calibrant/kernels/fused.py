@@ -149,12 +149,14 @@ def _on(device: torch.device) -> AbstractContextManager[Any]:
 
 
 def try_out(device: torch.device) -> None:
-    """Compile and run a small kernel twice; a compiler, or a driver, that does not work raises its own error."""
+    """Run a small kernel twice, and read a row; a compiler, or a driver, that does not work raises its own error."""
     integers, sums = torch.zeros(8, dtype=torch.int64, device=device), torch.zeros(1, device=device).double()
     launch = _Launch(triton_rows.class_bins_kernel, (1, 1, 1), (1, 1.0, 8))
     with _on(device):
         for _ in range(2):  # compiled, and remembered
             launch(integers, integers[2:], integers[3:], sums)
+    rows = torch.zeros(1, 2, device=device)  # Triton may not take all of the language of this kernel
+    read_rows(rows, integers[:1], logits=True, ignore_index=None, tolerance=0.0, slack=0.0)
 
 
 # ---------------------------------------------------------------- kernels that read

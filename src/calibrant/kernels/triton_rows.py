@@ -218,7 +218,6 @@ def rows_kernel(
     ``correct_ptr`` whether the row is right. With ``FAR``, a flag is set if a value is out of [0, 1], and no more.
     """
     W: tl.constexpr = tl.float64 if DOUBLE else tl.float32
-    KEY: tl.constexpr = tl.int64 if DOUBLE else tl.int32
     as_logits = _is_logit(PROBS, LOGITS, seen_ptr, far_ptr)
     cells_ptr += (tl.program_id(0) % COPIES) * 5 * (n_edges + 1)
     bins = tl.arange(0, BINS)
@@ -308,7 +307,7 @@ def rows_kernel(
                 for k in tl.static_range(4):
                     tl.atomic_add(work_ptr + k, tl.sum((fault == k + 1).to(tl.int64)))
         n_evaluated += evaluated.to(tl.int64)
-        if PROBS and LOGITS and not SINGLE:
+        if (PROBS and LOGITS) and not SINGLE:  # Triton 3.3 takes no longer chain
             n_normal += (good & (kind == 0) & (as_logits != 0)).to(tl.int64)
         void = tl.where(evaluated, float("nan"), 0.0).to(W)
         score = top
@@ -336,7 +335,8 @@ def rows_kernel(
             tl.store(out_ptr + 4 * size + rows, tl.where(good, squares.to(W), void), mask=live)
             tl.store(correct_ptr + rows, tl.where(good, correct.to(tl.int32), 255).to(tl.uint8), mask=live)
         if KEYS:  # as `tensors.pack` packs scores with outcomes
-            key = (score.to(KEY, bitcast=True) << 1) | outcome.to(KEY)
+            bits = score.to(tl.int64, bitcast=True) if DOUBLE else score.to(tl.int32, bitcast=True)
+            key = (bits << 1) | outcome.to(bits.dtype)
             tl.store(keys_ptr + rows, tl.where(evaluated, key, -1), mask=live)
         if BINS > 1:
             place = tl.minimum(_below(score, uppers_ptr, n_bins, BLOCK_N, STEPS), n_bins - 1)
