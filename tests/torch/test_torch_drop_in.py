@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import itertools
 import pickle
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 torchmetrics = pytest.importorskip("torchmetrics", reason="the torch extra is not installed")
 
 from calibrant import torch as ct  # noqa: E402
-from calibrant.errors import InputError  # noqa: E402
+from calibrant.errors import InputError, MissingDependencyError  # noqa: E402
 from calibrant.torch.base import BatchError  # noqa: E402
 
 
@@ -389,3 +391,13 @@ def test_the_last_values_of_a_stream(name):
         assert found["ece"].value == pytest.approx(expected["ece"].value)
     else:
         assert torch.allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("version", ["1.4.0", "1.6.2", "1.6.3", "1.10.0rc1"])
+def test_a_torchmetrics_whose_collections_mix_states_is_refused(version, monkeypatch):
+    """Up to 1.6.2, a group that is named by the caller has wrong values, as the tests above would show."""
+    monkeypatch.setattr(torchmetrics, "__version__", version)
+    spec = importlib.util.spec_from_file_location("imported_again", ct.__file__)
+    refused = pytest.raises(MissingDependencyError, match=r"torchmetrics 1\.6\.3 or later is needed")
+    with refused if version in ("1.4.0", "1.6.2") else nullcontext():
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))

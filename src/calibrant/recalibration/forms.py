@@ -218,7 +218,7 @@ def _expression_of_piece(x: nw.Expr, constant: float, positive: float, negative:
     if positive == negative == 0:
         return nw.lit(_rate(constant), nw.Float64)
     log_odds = (x / (1 - x)).log() * positive if positive == negative else x.log() * positive - (1 - x).log() * negative
-    return 1 / (1 + (-(constant + log_odds)).exp())
+    return 1 / (1 + (-constant - log_odds).exp())
 
 
 class _Graph:

@@ -178,6 +178,8 @@ class Scorer:
         request.score.add_request(param="sample_weight", alias=self._request)
         return request
 
+    _get_metadata_request = get_metadata_routing  # what tuners of thresholds ask in scikit-learn 1.5
+
     def __repr__(self) -> str:
         options = {"greater_is_better": self.greater_is_better}
         if self.pos_label is not None:

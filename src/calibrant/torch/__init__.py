@@ -6,12 +6,15 @@ from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.runtime.cached import names_of
 
 try:
-    import torch  # noqa: F401 - both, before a module needs them
-    import torchmetrics  # noqa: F401
+    import torchmetrics
+    from torch.torch_version import TorchVersion
 except ModuleNotFoundError as error:
     if not (is_missing(error, "torch") or is_missing(error, "torchmetrics")):
         raise
     raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
+
+if TorchVersion(torchmetrics.__version__) < "1.6.3":  # in a collection, an older one mixes the states of metrics
+    raise MissingDependencyError("torchmetrics 1.6.3 or later", "for calibrant.torch", "torch")
 
 if TYPE_CHECKING:
     from calibrant.torch.binned_errors import (
