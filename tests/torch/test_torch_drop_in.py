@@ -124,6 +124,14 @@ def test_a_metric_whose_batches_nobody_can_give_it_says_so():
     assert late(torch.tensor([0.5]), torch.tensor([1])) == 0.5
 
 
+def test_no_sketch_of_the_states_of_another_metric_is_returned():
+    first, late = ct.AUROC(state="sketch", ignore_index=-1), ct.AUROC(state="sketch")
+    first.update(torch.rand(9), torch.ones(9))
+    late.make, late._update_count = first.make, 1  # as in a group that the caller names; the batch is gone
+    with pytest.raises(InputError, match="leave compute_groups out"):
+        late.sketch()
+
+
 @pytest.mark.parametrize("other", [{"num_bins": 15}, {"closed": "right"}, {"ignore_index": 0}])
 def test_states_of_another_make_are_refused(other):
     metric, foreign = ct.CalibrationError("binary"), ct.CalibrationError("binary", **other)

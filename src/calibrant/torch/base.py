@@ -522,7 +522,7 @@ class ProbabilityMetric(SharingMetric):
             self._check_make()
             self._raise_faults()
             if self._raises_empty and not (self._update_count or bool(self.seen.any())):
-                raise InputError("preds", "at least one batch before compute", "none", "call update first")
+                raise no_batch("compute")
             return self._value()
         except InputError as error:
             raise BatchError.of(error) from None
@@ -607,6 +607,11 @@ def batch_of(
             )
         arguments += passed
     return arguments[0], arguments[1]
+
+
+def no_batch(method: str) -> InputError:
+    """Return the error of a method that needs a batch."""
+    return InputError("preds", f"at least one batch before {method}", "none", "call update first")
 
 
 def check_keywords(made: type, keywords: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from calibrant.plot import diagrams
 from calibrant.table import ReliabilityTable
 from calibrant.table.reliability_table import GridCells
 from calibrant.torch.adding import Kept
-from calibrant.torch.base import ProbabilityMetric, check_bins, check_classes, check_notion
+from calibrant.torch.base import ProbabilityMetric, check_bins, check_classes, check_notion, no_batch
 from calibrant.torch.tables import State, TableMetric
 
 Task = Literal["binary", "multiclass"]
@@ -270,7 +270,7 @@ class CalibrationError(TableMetric):
             )
         value = float(self.compute())
         if self._bins is None:
-            raise InputError("preds", "at least one batch before plot", "none", "call update first")
+            raise no_batch("plot")
         # Without a notion, the labels are those of TorchUncertainty, for every event.
         words, share = (diagrams.WORDS[self.notion], diagrams.SHARE) if self.notion else diagrams.DROP_IN
         kind, adaptive = {"l1": "ECE", "l2": "RMSCE", "max": "MCE"}[self.norm], "Adaptive " * bool(self.adaptive)

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant.errors import InputError
 from calibrant.inputs.notions import ScoreMeans
 from calibrant.inputs.predictions import Layout, Notion
 from calibrant.kernels import tensors
@@ -25,7 +24,7 @@ from calibrant.report.report import Report
 from calibrant.results import ReliabilityDiagram
 from calibrant.statistics.resampling import Resampling, Rng
 from calibrant.table import ReliabilityTable
-from calibrant.torch.base import Batch, check_bins, check_notion
+from calibrant.torch.base import Batch, check_bins, check_notion, no_batch
 from calibrant.torch.sharing import untraced
 from calibrant.torch.tables import State, TableMetric
 
@@ -129,7 +128,7 @@ class CalibrationReport(TableMetric):
 
     def _value(self) -> _Sealed:
         if int(self.total) == 0:
-            raise InputError("preds", "at least one batch before compute", "none", "call update first")
+            raise no_batch("compute")
         width = int(self.seen[WIDTH])
         layout: Layout = "multiclass" if width > 1 else "binary"
         n_classes = width if width > 1 else None

@@ -20,6 +20,7 @@ from calibrant.table import ReliabilityTable
 from calibrant.table.reliability_table import GridCells
 from calibrant.thresholds.areas import reciprocals
 from calibrant.torch.adding import Increments
+from calibrant.torch.base import no_batch
 from calibrant.torch.tables import State, TableMetric
 
 _POINTS: Final = 1_001  # of a drawn curve, at most
@@ -106,12 +107,7 @@ class _RiskCoverage(TableMetric):
 
     def _curve(self) -> _RiskCurve:
         """Return the curve of all batches so far, on all ranks as in `compute`."""
-        alone = not self._is_synced
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn, should_sync=self.sync_on_compute and alone, should_unsync=alone
-        ):
-            self._check_make()
-            self._raise_faults()
+        with self._of_all_ranks():
             return _RiskCurve.of(self._tables()[0])
 
 
@@ -253,7 +249,7 @@ class AURC(_RiskCoverage):
             return self._plot(val, ax)
         curve = self._curve()
         if not curve.n:
-            raise InputError("preds", "at least one batch before plot", "none", "call update first")
+            raise no_batch("plot")
         ranks = np.unique(np.linspace(1, curve.n, min(curve.n, _POINTS)).round())
         axes = canvas.axes_for(ax, _SQUARE)
         series = canvas.series_on(axes)

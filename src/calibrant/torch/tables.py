@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -144,12 +146,7 @@ class TableMetric(ProbabilityMetric):
         for column in keys[:, None].T if keys.ndim == 1 else keys.T:
             table = ReliabilityTable.unpack(column[column != tensors.IGNORED_KEY].view(unsigned))
             if len(table) and not table.scores[-1] <= 1:  # NaN and negative scores sort last too
-                raise InputError(
-                    "preds",
-                    "values in [0, 1]",
-                    "NaN or values outside [0, 1]",
-                    "pass validate_args=True, which checks each update, to find them",
-                )
+                raise _outside()
             tables.append(table)
         return tables
 
@@ -177,12 +174,19 @@ class TableMetric(ProbabilityMetric):
         if self.state != "sketch":
             remedy = "make the metric with state='sketch'"
             raise InputError("state", "'sketch', to have a sketch of the metric", repr(self.state), remedy)
+        with self._of_all_ranks():
+            return self._sketch()
+
+    @contextmanager
+    def _of_all_ranks(self) -> Iterator[None]:
+        """Gather the states of all ranks as `compute` does, and check them."""
         alone = not self._is_synced
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn, should_sync=self.sync_on_compute and alone, should_unsync=alone
         ):
+            self._check_make()
             self._raise_faults()
-            return self._sketch()
+            yield
 
     def _sketch(self) -> CalibrationSketch:
         n, width = int(self.total), int(self.seen[WIDTH])
@@ -218,6 +222,12 @@ def n_cells() -> int:
     return len(grids.edges(GRID)) + 1
 
 
+def _outside() -> InputError:
+    """Return the error of values that were not checked."""
+    remedy = "pass validate_args=True, which checks each update, to find them"
+    return InputError("preds", "values in [0, 1]", "NaN or values outside [0, 1]", remedy)
+
+
 def curves_of(counts: Tensor, sums: Tensor) -> Curves:
     """Return a copy of the cells as curves: one, or one for each class.
 
@@ -232,12 +242,7 @@ def curves_of(counts: Tensor, sums: Tensor) -> Curves:
     low, high = np.concatenate([[0.0], edges[:-1], [1.0]]), np.concatenate([edges, [1.0]])
     least, most = low * cell_counts * (1 - _ROUNDED), high * cell_counts * (1 + _ROUNDED)
     if not ((totals[:, :2] >= least) & (totals[:, :2] <= most)).all():
-        raise InputError(
-            "preds",
-            "values in [0, 1]",
-            "NaN or values outside [0, 1]",
-            "pass validate_args=True, which checks each update, to find them",
-        )
+        raise _outside()
     rows = cell_counts.sum(axis=(1, 2))
     class_counts, class_sums = (np.array(part.transpose(0, 2, 1), order="C") for part in (cell_counts, totals))
     return Curves(class_counts, class_sums, None, rows)
