@@ -6,14 +6,15 @@ from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.runtime.cached import names_of
 
 try:
+    import torch
     import torchmetrics
-    from torch.torch_version import TorchVersion
 except ModuleNotFoundError as error:
     if not (is_missing(error, "torch") or is_missing(error, "torchmetrics")):
         raise
     raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
 
-if TorchVersion(torchmetrics.__version__) < "1.6.3":  # in a collection, an older one mixes the states of metrics
+# Collections of an older one set states of one metric on another, without a way to notice it.
+if torch.torch_version.TorchVersion(torchmetrics.__version__) < "1.6.3":
     raise MissingDependencyError("torchmetrics 1.6.3 or later", "for calibrant.torch", "torch")
 
 if TYPE_CHECKING:
