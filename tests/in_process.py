@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from typing import Any, Final
+from typing import Any
 
 from click.testing import CliRunner
 
 from calibrant.cli import main
 
-#: Click 8.1 mixes the two outputs, if it is not told not to.
-APART: Final[dict[str, Any]] = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
-
 
 def run(*args: object, columns: int = 80, stdin: str | bytes | None = None) -> tuple[int, str, str]:
     """Run the command in this process, returning status, standard output and standard error."""
     words, environment = [str(arg) for arg in args], {"COLUMNS": str(columns)}
-    result = CliRunner(**APART).invoke(main, words, input=stdin, prog_name="calibrant", env=environment)
+    result = CliRunner().invoke(main, words, input=stdin, prog_name="calibrant", env=environment)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
 

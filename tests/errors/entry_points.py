@@ -191,9 +191,8 @@ def of_files(folder: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         from click.testing import CliRunner
 
         from calibrant.cli import main
-        from tests.in_process import APART
 
-        done = CliRunner(**APART).invoke(main, [*words])
+        done = CliRunner().invoke(main, [*words])
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         if done.exit_code in (1, 2):

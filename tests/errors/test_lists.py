@@ -117,7 +117,6 @@ def test_an_error_of_the_command_lists_names_once(line: str, tmp_path: Path, mon
     import shlex
 
     from calibrant.cli import main
-    from tests.in_process import APART
 
     monkeypatch.chdir(tmp_path)
     rows = "\n".join(f"{p:.4f},{p**2:.4f},{y},{'ns'[y]}" for p, y in zip(P, Y, strict=True))
@@ -127,7 +126,7 @@ def test_an_error_of_the_command_lists_names_once(line: str, tmp_path: Path, mon
     Path("c.csv").write_text(f"p_a,p_b,p_c,target\n{table}\n")
     Path("d.jsonl").write_text('{"answers": {"x": {"noul": 0.5}, "y": {"noul": 0.4}}, "labels": {"x": true}}\n' * 9)
     for wrong in (UNLIKE, "postive", "g2"):
-        done = click.CliRunner(**APART).invoke(main, shlex.split(line.replace("WRONG", wrong)))
+        done = click.CliRunner().invoke(main, shlex.split(line.replace("WRONG", wrong)))
         if "WRONG" in line:
             assert done.exit_code in (1, 2), (line, done.output)
         assert_no_list_twice(done.stderr)
