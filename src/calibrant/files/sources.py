@@ -161,7 +161,7 @@ def open_sources(
     engines = engines or Engines()
     engines.paths = paths = expand(patterns)
     kind = kind_of(paths[0])
-    _check_options(paths[0], kind, options, targets_file)
+    check_options(paths[0], kind, options, targets_file)
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
     if kind == "json":
@@ -216,7 +216,7 @@ def _overround(source: FileSource, form: str) -> dict[str, str]:
     return notes
 
 
-def _check_options(path: str, kind: str, options: Options, targets_file: str | None) -> None:
+def check_options(path: str, kind: str, options: Options, targets_file: str | None = None) -> None:
     """Reject names that are too long, and options that a kind of file does not have."""
     for name in options.columns:
         if len(name) > _LONGEST_NAME:
