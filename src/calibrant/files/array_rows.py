@@ -46,7 +46,7 @@ from calibrant.files.paths import kind_of
 from calibrant.files.roles import find
 from calibrant.files.sql import literal, sql_option, where_option
 from calibrant.inputs.group_rows import group_name, without_zeros
-from calibrant.inputs.memory import max_memory
+from calibrant.inputs.memory import bytes_in_words, max_memory
 
 # ---------------------------------------------------------------- tables
 
@@ -450,7 +450,7 @@ class StoredArray:
     def _whole(self, stream: IO[bytes]) -> NDArray[Any]:
         size = len(self) * self.row_bytes
         if size > max_memory():
-            problem = f"{self.what} takes {size / 1e9:,.1f} GB and is stored column after column"
+            problem = f"{self.what} takes {bytes_in_words(size)} and is stored column after column"
             remedy = "save numpy.ascontiguousarray of it, or raise CALIBRANT_MAX_MEMORY"
             raise FileError(self._path, problem, remedy)
         return self._take(stream, len(self) * self.width).reshape(self.shape, order="F")

@@ -33,7 +33,7 @@ from calibrant.errors import CalibrantError, FileError, MissingDependencyError, 
 from calibrant.errors.exceptions import package_command
 from calibrant.files.encodings import BINARY, not_utf8, recode, too_short
 from calibrant.files.sheet_reader import SECONDS, SHEETS
-from calibrant.inputs.memory import max_memory
+from calibrant.inputs.memory import bytes_in_words, max_memory
 from calibrant.runtime.process import sweep, undone
 
 Answer = TypeVar("Answer")
@@ -298,9 +298,11 @@ def _read_apart(path: str, asked: dict[str, Any]) -> tuple[list[str], str]:
             answered, messages = reader.communicate(json.dumps({**asked, "import_path": sys.path}).encode())
     except OSError as error:
         raise _unreadable(path, f"the process that reads the workbook does not start: {error.strerror}") from error
-    answer = json.loads(answered) if reader.returncode == 0 else {}
+    answer: dict[str, Any] = json.loads(answered) if reader.returncode == 0 else {}
     if "large" in answer or b"memory allocation" in messages:
-        problem = answer.get("large") or f"takes more than {max_memory() / 1e9:.3g} GB of memory to read"
+        problem = f"takes more than {bytes_in_words(max_memory())} of memory to read"
+        if size := answer.get("large"):
+            problem = f"takes {bytes_in_words(size)} when it is decompressed"
         raise FileError(path, problem, "save the sheet as CSV, or raise CALIBRANT_MAX_MEMORY")
     if "sheets" not in answer:
         if -reader.returncode == getattr(signal, "SIGXCPU", None):

@@ -21,7 +21,7 @@ import numpy as np
 from calibrant.errors import FileError, quoted, wording
 from calibrant.files.local import load, original, reading
 from calibrant.files.paths import LONGEST_OBJECT, bounded_lines, open_bytes, open_text
-from calibrant.inputs.memory import max_memory
+from calibrant.inputs.memory import bytes_in_words, max_memory
 from calibrant.runtime.dataclass import dataclass
 
 #: The columns of lists, a probability for each choice, and how they follow from the log-likelihoods.
@@ -506,7 +506,7 @@ class InspectLog:
             with reading(path), open_bytes(path) as stream:
                 data = stream.read(max_memory() // 4 + 1)
             if len(data) > max_memory() // 4:
-                problem = f"takes more than {max_memory() / 4e9:.3g} GB"
+                problem = f"takes more than {bytes_in_words(max_memory() / 4)}"
                 raise FileError(path, problem, "write the log as .eval, or raise CALIBRANT_MAX_MEMORY")
             self.header = self._json("it", data)
             samples = self.header.pop("samples", None)
@@ -741,5 +741,5 @@ class Archive:
         return content
 
     def _too_large(self, what: str, size: int) -> FileError:
-        problem = f"{what} takes {size / 1e9:,.1f} GB when it is decompressed"
+        problem = f"{what} takes {bytes_in_words(size)} when it is decompressed"
         return FileError(self.path, problem, "raise CALIBRANT_MAX_MEMORY, if you trust the file")

@@ -35,7 +35,7 @@ def _answer(source: str, copy: str, memory: int, sheet: str | None, first_row: i
             with zipfile.ZipFile(stream) as archive:
                 size = sum(member.file_size for member in archive.infolist())
                 if size > memory // 4:
-                    return {"large": f"takes {size / 1e9:,.1f} GB when it is decompressed"}
+                    return {"large": size}
                 _limit_memory(memory)
                 damaged = archive.testzip()  # the reader of workbooks stops before the checksum
             if damaged is not None:
@@ -44,7 +44,7 @@ def _answer(source: str, copy: str, memory: int, sheet: str | None, first_row: i
             return {"sheets": _copied(python_calamine.CalamineWorkbook.from_filelike(stream), copy, sheet, first_row)}
     except BaseException as error:  # a panic of the reader is not an Exception
         if isinstance(error, MemoryError):
-            return {"large": ""}
+            return {"large": 0}
         return {"error": (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".;")}
 
 

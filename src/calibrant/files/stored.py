@@ -21,7 +21,7 @@ from calibrant.files.engine import Engines, EngineTable, FileTable, batch_rows
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import utf8_path
 from calibrant.files.sql import engine_path, literal, period, with_paths
-from calibrant.inputs.memory import max_memory
+from calibrant.inputs.memory import bytes_in_words, max_memory
 from calibrant.runtime.dataclass import dataclass
 
 BATCH = 32_000_000  # bytes
@@ -216,8 +216,8 @@ class ArrowTable(StoredTable):
         with reading(self.path):
             largest, most = decompressed_bytes(self.path, self._schema, columns), max_memory() // 2
             if largest > most:
-                problem = f"has a batch that takes {largest / 1e9:,.1f} GB when it is decompressed"
-                remedy = f"write batches of at most {most / 1e9:.1f} GB, or raise CALIBRANT_MAX_MEMORY"
+                problem = f"has a batch that takes {bytes_in_words(largest)} when it is decompressed"
+                remedy = f"write batches of at most {bytes_in_words(most)}, or raise CALIBRANT_MAX_MEMORY"
                 raise FileError(self.path, problem, remedy)
         with reading(self.path), self._reader(columns) as (reader, mapped):
             for batch in (every.select(list(columns)) for every in _batches(reader)):
