@@ -62,6 +62,7 @@ _Version = tuple[int, int, str | None]  # the time and the size of a file, and h
 #: Files that are converted, and what was wrong with them.
 _converted: dict[str, tuple[_Version | None, CalibrantError | None]] = {}
 _sheets: dict[str, str] = {}  # the sheet of each workbook that was copied
+_above: dict[str, int] = {}  # how many lines or rows of a file are above those of its copy
 _attempted: set[str] = set()  # texts that were to be copied, also without success
 _recoded: dict[str, str] = {}  # the names of texts in other encodings, and their copies in UTF-8
 
@@ -217,7 +218,7 @@ def converting(conversion: Conversion) -> Iterator[None]:
     finally:
         _conversion = before
         for path in _attempted:
-            for names in (_recoded, _copies, _converted):
+            for names in (_recoded, _copies, _converted, _above):
                 names.pop(path, None)
         _attempted.clear()
 
@@ -254,8 +255,13 @@ def _to_utf8(path: str, source: str, encoding: str | None, skipped: int) -> str:
     """Copy a text, without its first lines, to one in UTF-8, and return its path."""
     copy = new_copy(os.path.splitext(source.lower().removesuffix(".gz"))[1])
     recode(path, source, copy, encoding, skipped)
-    _recoded[path] = copy
+    _recoded[path], _above[path] = copy, skipped
     return copy
+
+
+def lines_above(path: str) -> int:
+    """Return how many lines of a text, or rows of a sheet, are above those of its copy."""
+    return _above.get(path, 0)
 
 
 def conversion_error(path: str) -> CalibrantError | None:
@@ -269,7 +275,9 @@ def _to_csv(path: str, source: str, sheet: str | None) -> str:
     copy = new_copy(".csv")
     asked = {"source": os.path.abspath(source), "copy": copy, "memory": max_memory(), "sheet": sheet}
     asked["first_row"] = _conversion.header_line or 1
-    filled, largest = _read_apart(path, asked)
+    answer = _read_apart(path, asked)
+    sizes: dict[str, int] = answer["sheets"]
+    filled = list(sizes)
     if filled and os.path.exists(copy) and not os.path.getsize(copy):
         raise too_short(path, _conversion.header_line)
     if not filled:
@@ -280,14 +288,15 @@ def _to_csv(path: str, source: str, sheet: str | None) -> str:
         raise FileError(path, f"has no sheet {quoted(sheet)} with cells", remedy)
     if sheet is None and len(filled) > 1:
         count = f"more than {SHEETS}" if len(filled) > SHEETS else str(len(filled))
+        largest = max(sizes, key=sizes.__getitem__)
         remedy = f"name the sheet with the predictions, such as --sheet {shlex.quote(largest)}"
         raise FileError(path, f"has {count} sheets with cells: {listed}", remedy)
-    _sheets[path] = sheet or filled[0]
+    _sheets[path], _above[path] = sheet or filled[0], answer["skipped"]
     return copy
 
 
-def _read_apart(path: str, asked: dict[str, Any]) -> tuple[list[str], str]:
-    """Run `sheet_reader` in a process of its own, and return the names of the filled sheets, and the largest one.
+def _read_apart(path: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Run `sheet_reader` in a process of its own, and return its answer.
 
     A few bytes may make the reader of workbooks take any memory, after which it ends its process.
     """
@@ -310,8 +319,7 @@ def _read_apart(path: str, asked: dict[str, Any]) -> tuple[list[str], str]:
         raise _unreadable(
             path, answer.get("error") or f"the process that reads the workbook ended with status {reader.returncode}"
         )
-    sizes: dict[str, int] = answer["sheets"]
-    return list(sizes), max(sizes, key=sizes.__getitem__, default="")
+    return answer
 
 
 def _unreadable(path: str, problem: str) -> FileError:
@@ -478,9 +486,8 @@ def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> boo
     if not cells:
         return False
     left = min(cell.column for cell in cells)
-    top = min(cell.row for cell in cells) + (_conversion.header_line or 1) - 1
     places = {left + header.index(name) for name in names}
-    of_names = [cell for cell in cells if cell.column in places and cell.row > top]
+    of_names = [cell for cell in cells if cell.column in places and cell.row > lines_above(path) + 1]
     formatted = sum(cell.is_percent for cell in of_names)
     others = sum(not (cell.is_percent or cell.is_zero) for cell in of_names)
     if formatted and others:
