@@ -36,6 +36,7 @@ _Part: TypeAlias = (
     "tuple[Callable[[], Any], Iterable[Mapping[str, Any]]]"  # as a table if that is possible, and as rows
 )
 _LOOKED_AT: Final = 20  # rows of a file
+_SINGLE: Final = frozenset({str, float, int, bool, type(None)})
 _DEPTH: Final = 12  # of objects within a row: answers are at most the fifth
 
 
@@ -191,6 +192,8 @@ def _object_rows(source: Any) -> Iterator[Mapping[str, Any]]:
 
 def _plain(value: Any, depth: int = _DEPTH) -> Any:
     """Return dictionaries, lists and a client's objects as those of JSON; what is deeper stays unchanged."""
+    if type(value) in _SINGLE:
+        return value
     if depth and isinstance(value, Mapping):
         return {str(key): _plain(each, depth - 1) for key, each in value.items()}
     if depth and isinstance(value, list | tuple):
@@ -281,7 +284,10 @@ def _parsed(lines: Sequence[str]) -> Any:
 
     some = [*lines[:_SAMPLE], *lines[_SAMPLE :: max(len(lines) // _SAMPLE, 1)]]
     try:
-        if len(_keys(map(parse, filter(str.strip, some)))) > _MOST_KEYS:
+        rows = list(map(parse, filter(str.strip, some)))
+        if not all(isinstance(row, dict) and isinstance(row.get("answers"), dict) for row in rows):
+            return None  # of another form
+        if len(_keys(rows)) > _MOST_KEYS:
             return None
         schema = pa.schema([pa.field(each.name, _with_floats(each)) for each in read(some).schema])
         return read(lines, explicit_schema=schema, unexpected_field_behavior="error")
