@@ -31,7 +31,7 @@ from calibrant.files.loaded import BadRows
 from calibrant.files.local import is_remote
 from calibrant.files.paths import expand, kind_of
 from calibrant.files.sources import table_of
-from calibrant.files.sql import sql_name, where_option
+from calibrant.files.sql import joined_conditions, sql_name, where_option
 
 if TYPE_CHECKING:
     from calibrant.files.hints import Held, Unusable
@@ -691,7 +691,7 @@ def _other_outcomes(held: Held, texts: Sequence[str]) -> tuple[str, str]:
 
 
 def _where(condition: str, options: CommandOptions) -> tuple[str, str]:
-    return "--where", condition if options.where is None else f"({options.where}) AND {condition}"
+    return "--where", joined_conditions(options.where, condition)
 
 
 def _is_number(text: str) -> bool:

@@ -72,18 +72,23 @@ LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class ColumnReading:
-    """One way to read a file: the options that say it, and the case in which they are right.
+    """One way to read a file: the values of the options that say it, and the case in which they are right.
 
     ``always`` is true where the case is said though no other reading is left, `is_named` where the name of the truth
     says that it is one, and `sql` where an option holds an expression. ``flags`` say how the numbers are written.
     """
 
-    options: tuple[str, ...]
+    values: Mapping[str, str]
     case: str = ""
     always: bool = False
     is_named: bool = True
     sql: bool = False
     flags: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options and their values."""
+        return tuple(word for pair in self.values.items() for word in pair)
 
     @property
     def words(self) -> tuple[str, ...]:

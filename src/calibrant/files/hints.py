@@ -25,7 +25,7 @@ from calibrant.files.odds import FORMS, implied
 from calibrant.files.paths import kind_of
 from calibrant.files.roles import select
 from calibrant.files.sources import table_of
-from calibrant.files.sql import literal, sql_name
+from calibrant.files.sql import joined_conditions, literal, sql_name
 from calibrant.kernels.row_blocks import ROUNDING
 from calibrant.runtime.dataclass import dataclass
 
@@ -226,7 +226,7 @@ def _parts_of(
         return
     if ignored is not None:
         is_kept = f"TRY_CAST({sql_name(ignored[0])} AS DOUBLE) IS DISTINCT FROM {ignored[1]}"
-        options = replace(options, where=is_kept if options.where is None else f"({options.where}) AND {is_kept}")
+        options = replace(options, where=joined_conditions(options.where, is_kept))
     for table in _tables(paths, options):
         eps = _unit_in_last_place(table.dtype_of(name))
         yield from ((part, eps) for part in _column(table, name))

@@ -27,7 +27,7 @@ from calibrant.files.matching import (
 )
 from calibrant.files.paths import check_bytes, kind_of
 from calibrant.files.sources import table_of
-from calibrant.files.sql import identifier
+from calibrant.files.sql import identifier, joined_conditions
 from calibrant.runtime.dataclass import dataclass
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
@@ -89,8 +89,7 @@ def result_columns(path: str, option: str, value: str) -> tuple[str, ...]:
 
 def answered(options: AnyOptions, column: str) -> AnyOptions:
     """Return the options that leave out the rows in which a column has no value."""
-    has_value = f"{identifier(column)} IS NOT NULL"
-    return replace(options, where=has_value if options.where is None else f"({options.where}) AND {has_value}")
+    return replace(options, where=joined_conditions(options.where, f"{identifier(column)} IS NOT NULL"))
 
 
 def by_question(

@@ -110,7 +110,7 @@ def _usual_probs(finder: NamedColumns, taken: set[str | None]) -> tuple[tuple[st
         group = tuple(name for name in free if name.lower().startswith(prefix) and len(name) > len(prefix))
         if len(group) > 1 and len({name[: len(prefix)] for name in group}) == 1:
             found.append((group, "--probs", group[0][: len(prefix)] + "*"))
-    _check_single(finder, {in_words(names, finder.noun): options for names, *options in found}, usual)
+    _check_single(finder, {in_words(names, finder.noun): (option, value) for names, option, value in found}, usual)
     names, _, value = found[0]
     return names, value
 
@@ -129,7 +129,7 @@ def _usual_targets(
     return (found[0],)
 
 
-def _check_single(finder: NamedColumns, rivals: Mapping[str, Sequence[str]], usual: Usual) -> None:
+def _check_single(finder: NamedColumns, rivals: Mapping[str, tuple[str, str]], usual: Usual) -> None:
     """Reject none and several columns, which come with the options that name them."""
     noun = finder.noun
     remedy = f"name the right {noun} with {usual.wanted[noun]}"
@@ -137,7 +137,7 @@ def _check_single(finder: NamedColumns, rivals: Mapping[str, Sequence[str]], usu
         problem = f"no {noun} has a usual name for {usual.what} ({usual.examples[noun]}, ...)"
         raise Unnamed(finder.path, problem, f"{remedy}; {finder.listing}")
     if len(rivals) > 1:
-        readings = tuple(ColumnReading(tuple(options), f"if {quoted(name)}") for name, options in rivals.items())
+        readings = tuple(ColumnReading(dict([pair]), f"if {quoted(name)}") for name, pair in rivals.items())
         problem = f"several {noun}s could be {usual.what}: {', '.join(rivals)}"
         raise Unnamed(finder.path, problem, remedy, readings=readings)
 
@@ -209,15 +209,15 @@ def _check_meaning(path: str, selection: ColumnSelection, seen: Candidates, opti
     target, score, one_event = selection.targets[0], selection.probs[0], len(selection.probs) == 1
     if one_event and role_of(score) == "predicted" and score in seen.outcomes and len(seen.labels(score)) > 1:
         problem = f"{quoted(score)} has only two values, like a predicted label"
-        reading = ColumnReading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)
+        reading = ColumnReading({"--score": score}, f"if {quoted(score)} holds probabilities", always=True)
         raise _asking(path, problem, "name the column of probabilities", [reading], selection.noun)
     if options.outcome is not None or options.target is not None:
         return
     if one_event and score not in seen.lists:
-        usual = ColumnReading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
+        usual = ColumnReading({"--outcome": target}, f"if {quoted(target)} holds the true outcome")
         question = _question_of_event(score, usual, Readings(seen, options), selection.noun)
     else:
-        usual = ColumnReading(("--target", target), f"if {quoted(target)} holds the true class")
+        usual = ColumnReading({"--target": target}, f"if {quoted(target)} holds the true class")
         question = _question_of_classes(selection.probs, usual, seen, options)
     if [(each.options[-2:], each.always) for each in question.readings] != [(usual.options, False)]:
         raise _asking(path, *question, selection.noun)
@@ -225,7 +225,7 @@ def _check_meaning(path: str, selection: ColumnSelection, seen: Candidates, opti
 
 def _question_of_classes(probs: Sequence[str], usual: ColumnReading, seen: Candidates, options: Options) -> _Question:
     """Return the question about the target of columns of classes; ``usual`` reads it as the true class."""
-    target, problem, readings = usual.options[1], "", [usual]
+    target, problem, readings = usual.values["--target"], "", [usual]
     allowed = Readings(seen, replace(options, probs=",".join(probs))).readings()
     if role_of(target) == "right":
         problem = f"{quoted(target)} shows whether a prediction was correct, not the true class"
@@ -238,7 +238,7 @@ def _question_of_classes(probs: Sequence[str], usual: ColumnReading, seen: Candi
 
 def _question_of_event(score: str, usual: ColumnReading, found: Readings, noun: str) -> _Question:
     """Return the question about the target of a score; ``usual`` reads it as the true outcome."""
-    target, seen = usual.options[1], found.seen
+    target, seen = usual.values["--outcome"], found.seen
     role = role_of(target)
     if role == "right":
         below = f"{quoted(score)} is below 0.5 in some rows"
@@ -266,12 +266,15 @@ def _asking(path: str, problem: str, remedy: str, readings: Sequence[ColumnReadi
     if noun != "column":
         names = {"--score": "--probs", "--outcome": "--target"}
         plain = [each for each in readings if not each.sql]
-        readings = [replace(each, options=tuple(names.get(word, word) for word in each.options)) for each in plain]
+        readings = [
+            replace(each, values={names.get(option, option): value for option, value in each.values.items()})
+            for each in plain
+        ]
     if not readings:
         return Unnamed(path, problem, "save an array of outcomes, 1 for a correct prediction and 0 otherwise")
     if len(readings) == 1 and not readings[0].always:
         return Unnamed(path, problem, f"{remedy}; name the right columns, such as", readings[0].words)
     if len(readings) > LISTED:
-        options = [word for word in readings[0].options[::2] if word in ("--score", "--probs", "--outcome", "--target")]
+        options = [each for each in readings[0].values if each in ("--score", "--probs", "--outcome", "--target")]
         return Unnamed(path, problem, f"{remedy}; name the right columns with {' and '.join(options)}")
     return Unnamed(path, problem, remedy, readings=tuple(readings))

@@ -136,9 +136,14 @@ def engine_path(path: str) -> str:
     return literal(re.sub(r"[\[*?]", r"[\g<0>]", utf8_path(os.path.abspath(located(path)))))
 
 
+def joined_conditions(where: str | None, condition: str) -> str:
+    """Return a condition joined to the one that is in force, if there is one."""
+    return condition if where is None else f"({where}) AND {condition}"
+
+
 def where_option(condition: str, where: str | None = None) -> str:
     """Return a ``--where`` to type on a command line, joined to the condition that is in force."""
-    return sql_option("--where", condition if where is None else f"({where}) AND {condition}")
+    return sql_option("--where", joined_conditions(where, condition))
 
 
 def sql_option(option: str, sql: str) -> str:
