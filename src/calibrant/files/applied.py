@@ -22,12 +22,12 @@ from calibrant.errors.wording import number
 from calibrant.files.column_options import ColumnSelection, NamedColumns, Options, in_words, listed
 from calibrant.files.column_values import Percents, ValueWords, check_per_cents, shown
 from calibrant.files.column_words import USUAL
-from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
+from calibrant.files.engine import SETTINGS, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
 from calibrant.files.odds import probabilities
 from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
 from calibrant.files.roles import select_probs
-from calibrant.files.sources import check_options, table_of
+from calibrant.files.sources import TABLES, check_options, table_of
 from calibrant.files.sql import identifier, literal, number_of
 from calibrant.results.writing import replacing
 from calibrant.runtime.dataclass import dataclass
@@ -93,12 +93,12 @@ def apply_to_file(
         raise FileError(given, problem, f"name one file, such as {path}")
     check_bytes(path)
     kind = kind_of(path)
-    if kind not in ("csv", "json", "parquet", "arrow"):
+    if kind not in TABLES:
         raise FileError(path, f"is a .{kind}, which has no columns", "save the scores as CSV or Parquet")
     # Texts of percentages may have commas in any kind of file.
     check_options(path, kind, replace(options, decimal_comma=False))
     # Only a score within a struct needs the engine, which does not keep every type of the other columns.
-    table = table_of(path, kind, None, Engines([path]), Options(score=options.score or "", probs=options.probs))
+    table = table_of(path, Options(score=options.score or "", probs=options.probs))
     columns, names = [_score_of(table, options.score)] if classes is None else [], [name]
     if classes is not None:
         columns = _columns_of(table, classes, options)

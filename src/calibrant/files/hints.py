@@ -122,7 +122,7 @@ def _counted(values: Any) -> Iterator[tuple[Any, int]]:
 
 def _tables(paths: Sequence[str], options: Options) -> list[FileTable]:
     engines = Engines(paths, options.timezone)
-    return [table_of(path, kind_of(path), options.where, engines, options) for path in paths]
+    return [table_of(path, options, engines) for path in paths]
 
 
 def _column(table: FileTable, column: str) -> Iterator[Any]:
@@ -344,7 +344,7 @@ def _unit_in_last_place(dtype: np.dtype[Any]) -> float:
 def first_values(path: str, column: str) -> list[Any]:
     """Return the first values of a column, without the missing ones; none of a file or a column that cannot be read."""
     try:
-        table = table_of(path, kind_of(path), None, options=Options(by=(column,)))
+        table = table_of(path, Options(by=(column,)))
         cells = table.head(ROWS, (column,)) if column in table.columns else {}
     except CalibrantError:  # reading the file says what is wrong
         return []
@@ -377,7 +377,7 @@ def written_in(path: str, options: Options) -> tuple[str, ...]:
 def candidates_in(path: str) -> Candidates:
     """Return the columns of a table by what they look like; none of a file that cannot be read."""
     try:
-        table = table_of(path, kind_of(path), None)
+        table = table_of(path)
     except FileError:
         return Candidates({})
     return first_look(table.columns, table.head)

@@ -153,7 +153,7 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
         _check_filters(logs)
     if options.on_questions and not options.on and name_questions(paths):
         options = replace(options, on=_keys_of(first, options))
-    if options.score is None and options.probs is None and not options.models:
+    if not options.name_scores:
         with_choices = filter(lambda log: log.width, logs.values())
         options = _with_scores(first_path, next(with_choices, first), options)
     _check_percent(first_path, options)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from calibrant.errors import FileError, quoted
 from calibrant.files.column_options import NamedColumns, Options, in_words, listed
 from calibrant.files.column_values import ValueWords, class_indices
-from calibrant.files.engine import Engines
 from calibrant.files.loaded import FilePredictions, FileRead
 from calibrant.files.matching import (
     Keyed,
@@ -26,7 +25,7 @@ from calibrant.files.matching import (
     shown_key,
 )
 from calibrant.files.paths import check_bytes, kind_of
-from calibrant.files.sources import table_of
+from calibrant.files.sources import TABLES, table_of
 from calibrant.files.sql import identifier, joined_conditions
 from calibrant.runtime.dataclass import dataclass
 
@@ -78,13 +77,12 @@ def result_columns(path: str, option: str, value: str) -> tuple[str, ...]:
     """
     check_bytes(path)
     kind = kind_of(path)
-    if kind not in ("csv", "json", "parquet", "arrow"):
+    if kind not in TABLES:
         problem = f"is a .{kind}, which has no columns of results"
         raise FileError(
             path, problem, "save the results as CSV or Parquet, or call calibrant.compare_results in Python"
         )
-    table = table_of(path, kind, None, Engines([path]), Options())
-    return NamedColumns(path, table.columns, "column").named(option, value)
+    return NamedColumns(path, table_of(path).columns, "column").named(option, value)
 
 
 def answered(options: AnyOptions, column: str) -> AnyOptions:

@@ -188,7 +188,7 @@ def _is_doubtful(selection: ColumnSelection, columns: Sequence[str], options: Op
     target, single = selection.targets[0], len(selection.probs) == 1
     if options.models or len(selection.targets) > 1:
         return False
-    if single and options.score is None and options.probs is None and role_of(selection.probs[0]) == "predicted":
+    if single and not options.name_scores and role_of(selection.probs[0]) == "predicted":
         return True
     if options.outcome is not None or options.target is not None:
         return False
