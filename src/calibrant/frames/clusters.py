@@ -39,11 +39,6 @@ def gather(frame: Frame, columns: Columns, config: SketchConfig) -> dict[Any, Cl
     """Return the sums over buckets of each group, by its value; a frame without groups has the one group None.
 
     The rows have been checked, and some have weight.
-
-    Raises
-    ------
-    InputError
-        As `with_hashes`, and for more distinct scores very close to edges of grid cells than can be fetched.
     """
     if isinstance(frame, nw.LazyFrame):
         return _in_queries(frame, columns, config)
@@ -297,11 +292,6 @@ def with_hashes(frame: Frame, columns: Columns) -> tuple[Frame, Columns, LabelKi
     """Return the frame with a column of the hash of each row's cluster, the columns with it, and the kind of labels.
 
     The rows have been checked. A hash is an integer of 64 bits, with or without a sign.
-
-    Raises
-    ------
-    InputError
-        For Python objects that are not labels, and for an engine that cannot hash labels.
     """
     name = "cluster"
     while any(column.casefold().startswith(name) for column in frame.columns):

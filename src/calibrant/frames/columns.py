@@ -125,13 +125,7 @@ class Columns:
 
 
 def as_frame(frame: Any) -> Frame:
-    """Return the frame, wrapped by Narwhals.
-
-    Raises
-    ------
-    InputError
-        For an object that Narwhals does not support.
-    """
+    """Return the frame, wrapped by Narwhals."""
     try:
         return nw.from_native(frame)  # type: ignore[no-any-return]
     except TypeError:
@@ -158,11 +152,6 @@ def with_expression(frame: Frame, argument: str, value: Any) -> tuple[Frame, Any
 
     Expressions of Narwhals are for every engine, and SQL for DuckDB and PySpark. Arrow computes those of frames
     in memory: a comparison with a missing value is missing there, and false in pandas.
-
-    Raises
-    ------
-    InputError
-        For an expression that the engine cannot compute, or without one value for each row.
     """
     names = [str(name) for name in frame.collect_schema().names()]
     engine = frame.implementation
@@ -230,13 +219,7 @@ def resolve_columns(
     class_names: Any,
     cluster: Any = None,
 ) -> Columns:
-    """Find the columns that the arguments name.
-
-    Raises
-    ------
-    InputError
-        For arguments that contradict each other, a missing column, and a column of the wrong type.
-    """
+    """Find the columns that the arguments name."""
     classes = probs is not None or target is not None
     of_classes, of_event = {"probs": probs, "target": target}, {"score": score, "outcome": outcome}
     form = _form(of_classes, of_event) if classes else _form(of_event, of_classes)
@@ -288,13 +271,7 @@ def _form(form: dict[str, Any], other_form: dict[str, Any]) -> dict[str, Any]:
 
 
 def sampled(frame: Frame, columns: Columns) -> tuple[Frame, Columns]:
-    """Return the frame with sampling weights: no weight is a whole number, as `weights` has it.
-
-    Raises
-    ------
-    InputError
-        For a column of weights that is something else too.
-    """
+    """Return the frame with sampling weights: no weight is a whole number, as `weights` has it."""
     weight = str(columns.weight)
     if weight in (*columns.scores, columns.target, columns.group, *(label.column for label in columns.labels)):
         remedy = "copy the column in the frame under another name"
@@ -305,13 +282,7 @@ def sampled(frame: Frame, columns: Columns) -> tuple[Frame, Columns]:
 
 
 def resolve_config(columns: Columns, notion: Any, classwise: Any, grid: Any) -> SketchConfig:
-    """Return the configuration of the sketch of the columns.
-
-    Raises
-    ------
-    InputError
-        For an unknown notion or grid, and for a notion that does not suit the columns.
-    """
+    """Return the configuration of the sketch of the columns."""
     check_choice("grid", grid, grids.GRIDS)
     if not isinstance(classwise, (bool, np.bool_)):
         raise InputError("classwise", "True or False", repr(classwise), "pass True to evaluate each class too")
