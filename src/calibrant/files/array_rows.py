@@ -52,10 +52,7 @@ from calibrant.inputs.memory import bytes_in_words, max_memory
 
 
 def table_pieces(table: FileTable, selection: ColumnSelection) -> Generator[Piece, None, None]:
-    """Yield the columns of a table by argument, some rows at a time.
-
-    It raises `FileError` at the first cell that is null or no number, or a column of another type than expected.
-    """
+    """Yield the columns of a table by argument, some rows at a time."""
     reader = _TableColumns(table, selection)
     with reading(table.path):
         for batch in table.batches(selection):
@@ -429,8 +426,6 @@ class StoredArray:
         """Yield the rows in their order, so many at a time; of a member always all rows.
 
         An array that is stored column after column is read as a whole.
-
-        It raises `FileError` for such an array that is too large.
         """
         stop = len(self) if stop is None else stop
         with self._start() as stream:
@@ -479,8 +474,6 @@ def array_pieces(
     """Yield arrays, given by their names, by argument and some rows at a time.
 
     They are read from row 0 on, or from the row in ``firsts``, as many rows as ``stop``.
-
-    It raises `FileError` for text where numbers are expected, and what is not a percentage.
     """
     columns = _ArrayColumns(path, selection, stored)
     rows = max(1, min(_ROWS, _BATCH // sum(array.row_bytes for array in stored.values())))

@@ -15,10 +15,7 @@ from calibrant.files.column_values import Column, Piece, ValueWords
 def rows_of_counts(
     pieces: Generator[Piece, None, None], selection: ColumnSelection, path: str, row_of: Callable[[int], int]
 ) -> Generator[Piece, None, None]:
-    """Yield two rows for each one: the event, with its number as the weight, then its absence with that of the others.
-
-    It raises `FileError` for numbers that are not whole, and for more events than trials.
-    """
+    """Yield two rows for each one: the event with its number as the weight, then its absence with the other number."""
     start = 0
     with closing(pieces):
         for piece in pieces:

@@ -146,10 +146,7 @@ def new_copy(ending: str) -> str:
 
 
 def spool() -> str:
-    """Copy standard input to a file, once, and return the name that stands for it.
-
-    It raises `FileError` for a standard input that is closed, empty, a terminal, or no text.
-    """
+    """Copy standard input to a file, once, and return the name that stands for it."""
     stream = getattr(sys.stdin, "buffer", None)
     if _spooled and _spooled[0] is stream:
         return STANDARD_INPUT
@@ -330,11 +327,7 @@ def _unreadable(path: str, problem: str) -> FileError:
 
 
 def fetch(url: str) -> list[str]:
-    """Copy a file on the network, or those of a pattern, once in a process, and return their names.
-
-    It raises `FileError` for another protocol, a package that is missing, a file that is not there, and silence for
-    `PATIENCE` seconds.
-    """
+    """Copy a file on the network, or those of a pattern, once in a process, and return their names."""
     if url in _copies:
         return [url]
     with reading(url, "correct the address, or copy the file to this machine", "is not a valid address"):
@@ -470,10 +463,7 @@ class _Cell(NamedTuple):
 
 
 def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> bool:
-    """Return whether a file is a workbook that shows columns of its header as per cents: then it stores fractions.
-
-    It raises `FileError` where it shows some of their numbers as per cents, and others not.
-    """
+    """Return whether a file is a workbook that shows columns of its header as per cents: then it stores fractions."""
     if not is_workbook(path):
         return False
     with reading(path), zipfile.ZipFile(original(path)) as archive:

@@ -139,11 +139,7 @@ def _convert(path: str, check_stopped: Callable[[], None]) -> str | None:
 
 
 def with_defaults(paths: Sequence[str], options: Options) -> Options:
-    """Return options that also name the columns of logs that the caller leaves open.
-
-    It raises `FileError` for logs of different harnesses, or among other files; logs without probabilities; and several
-    rows of each question, one for each filter.
-    """
+    """Return options that also name the columns of logs that the caller leaves open."""
     logs = {path: _logs[path] for path in paths if path in _logs}
     if not logs:
         return options

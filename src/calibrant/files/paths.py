@@ -256,8 +256,6 @@ def check_text(path: str, check: Callable[[], None], longest: int | None = None)
 
     DuckDB 1.5 takes the rows of a truncated ``.gz``. It also drops a last line of more than 32 MB from a CSV. A plain
     text is ASCII without quotation marks, and all its lines end alike.
-
-    It raises `FileError` for a damaged ``.gz``, or a line of more than ``longest`` bytes.
     """
     if longest is None and not located(path).lower().endswith(".gz"):
         return False

@@ -434,11 +434,7 @@ class _Reader:
     # ------------------------------------------------------------ at the end
 
     def finish(self, sketch: bool) -> FileRows | FileSketch:
-        """Return what was read, rows with their sketch if it is asked for.
-
-        It raises `FileError` or `BadRows` where all files were left out, or hold no rows, or no row was evaluated, or
-        all logits are probabilities.
-        """
+        """Return what was read, rows with their sketch if it is asked for."""
         if not sum(self._counts.values()) and self._failure is not None:
             raise self._failure
         paths = tuple(source.path for source in self._counts)

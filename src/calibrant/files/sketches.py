@@ -160,10 +160,7 @@ def _read(path: str) -> CalibrationSketch:
 
 
 def _of_report(path: str, text: str) -> CalibrationSketch:
-    """Return the sketch in the JSON of a report.
-
-    It raises `FileError` for invalid JSON, and for JSON without a sketch that can be read.
-    """
+    """Return the sketch in the JSON of a report."""
     name = Path(path).name
     remedy = _REPORT_REMEDY.format(name, Path(name).with_suffix(".cal"))
     with reading(path, remedy, "contains a damaged report"):

@@ -35,7 +35,7 @@ from calibrant.files.logs import check, log_columns, protocol, read_logs, with_d
 from calibrant.files.odds import implied
 from calibrant.files.paths import check_bytes, expand, kind_of, partitions_of
 from calibrant.files.roles import find, select
-from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable, StoredTable
+from calibrant.files.stored import FilteredTable, StoredTable, stored_table
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.runtime.dataclass import dataclass
 
@@ -358,7 +358,7 @@ def table_of(path: str, options: Options = _NO_OPTIONS, engines: Engines | None 
         text = CsvTable(path, where, engines) if kind == "csv" else JsonTable(path, where, engines)
         text.comma = options.decimal_comma
         return text
-    stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
+    stored = stored_table(path, engines)
     return stored if where is None and _is_plain(stored, options) else FilteredTable(stored, where, engines)
 
 

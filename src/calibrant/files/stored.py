@@ -8,6 +8,7 @@ import re
 import shutil
 import struct
 import tempfile
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -19,7 +20,7 @@ from calibrant.errors import CalibrantError, FileError
 from calibrant.files.column_options import ColumnSelection
 from calibrant.files.engine import Engines, EngineTable, FileTable, batch_rows
 from calibrant.files.local import load, located, reading
-from calibrant.files.paths import utf8_path
+from calibrant.files.paths import kind_of, utf8_path
 from calibrant.files.sql import engine_path, literal, period, with_paths
 from calibrant.inputs.memory import bytes_in_words, max_memory
 from calibrant.runtime.dataclass import dataclass
@@ -55,6 +56,10 @@ class StoredTable(FileTable):
             kind = getattr(field.type, "value_type", field.type)  # of a list, or of categories
             if _NUMBER.fullmatch(str(kind)):
                 self.dtypes[field.name] = np.dtype(kind.to_pandas_dtype())
+
+    @abstractmethod
+    def whole_batches(self) -> Iterator[Any]:
+        """Yield all columns as Arrow record batches, whatever they hold."""
 
     def field(self, name: str) -> Any:
         """Return the field of a column."""
@@ -117,6 +122,11 @@ class ParquetTable(StoredTable):
                 if not numbers:
                     batch.validate(full=True)  # pyarrow hands on texts that are not UTF-8
                 yield batch.select(list(used))
+
+    def whole_batches(self) -> Iterator[Any]:
+        """Yield all columns as Arrow record batches, whatever they hold."""
+        with reading(self.path), self._open() as file:
+            yield from file.iter_batches()
 
     def _streamed(self, field: Any) -> Any:
         """Return the type of a column for the engine; texts come as codes."""
@@ -201,6 +211,11 @@ class ArrowTable(StoredTable):
         source.seek(0)
         return ipc.open_file(source, options=options) if is_file else ipc.open_stream(source, options=options)
 
+    def whole_batches(self) -> Iterator[Any]:
+        """Yield all columns as Arrow record batches, whatever they hold."""
+        with reading(self.path), self._open(self._arrow.OSFile(utf8_path(self.path))) as reader:
+            yield from _batches(reader)
+
     def _is_compressed(self, mapped: Any) -> bool:
         """Return whether batches are copies: leaving columns out of mere views would copy whole batches."""
         with self._open(self._arrow.BufferReader(mapped)) as reader:
@@ -230,6 +245,11 @@ class ArrowTable(StoredTable):
                         # The pages stay in the system's cache; what still refers to them is read from there again.
                         mapped.madvise(mmap.MADV_DONTNEED)
                         read = 0
+
+
+def stored_table(path: str, engines: Engines | None = None) -> StoredTable:
+    """Open a Parquet or Arrow file."""
+    return ParquetTable(path, engines) if kind_of(path) == "parquet" else ArrowTable(path)
 
 
 def _batches(reader: Any) -> Iterator[Any]:

@@ -266,10 +266,7 @@ class CsvTable(EngineTable):
 
 
 def header(path: str) -> tuple[str, ...]:
-    """Return the names of the columns, which the first line of a file holds.
-
-    It raises `FileError` for a first line that is not a header.
-    """
+    """Return the names of the columns, which the first line of a file holds."""
     with reading(path, REMEDY, "has no readable header"):
         fields = fields_of_header(path)
     if len(fields) > MOST_COLUMNS:
@@ -499,10 +496,7 @@ _HEAD: Final = 65_536
 
 
 def shape_of(path: str) -> str:
-    """Return whether a file holds an object a line or, in a ``.json``, an array of objects.
-
-    It raises `FileError` for a file without rows, of another shape, or an array without its end.
-    """
+    """Return whether a file holds an object a line or, in a ``.json``, an array of objects."""
     with reading(path), open_text(path) as stream:
         head = stream.read(_HEAD).lstrip()
     if not head:
