@@ -260,7 +260,7 @@ def _load_results(ctx: click.Context, options: CommandOptions, files: Mapping[st
         raise click.UsageError("--sparse matches rows by question; name the column of the question with --on", ctx)
     columns, first = list(options.models), expand(options.files)[0]
     if options.correct is not None and not is_log(first):
-        named = result_columns(first, "--correct", options.correct)
+        named = result_columns(first, options.correct)
         columns = list(named) if len(files) == 1 and not long else []
         if len(columns) == 1:
             raise click.UsageError(single_file(options), ctx)

@@ -140,7 +140,8 @@ def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
     lower = {each.lower(): each for each in table.columns}
     taken = [lower[each.lower()] for each in names if each.lower() in lower]
     if taken:
-        remedy = f"name the new column with --name, such as --name {_free(table.columns)}"
+        free = next(name for k in itertools.count(2) if (name := f"calibrated_{k}") not in lower)
+        remedy = f"name the new column with --name, such as --name {free}"
         raise FileError(table.path, f"has a column named {quoted(taken[0])}", remedy)
     twice = [each for each, count in Counter(table.header).items() if count > 1 and (each or kind != "csv")]
     if twice:
@@ -149,12 +150,6 @@ def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
     if cut:
         problem = f"has a column whose name contains the character NUL, {cut[0]!r}"
         raise FileError(table.path, problem, "rename the column")
-
-
-def _free(columns: Sequence[str]) -> str:
-    """Return a name of a new column that no column has."""
-    taken = {name.lower() for name in columns}
-    return next(name for k in itertools.count(2) if (name := f"calibrated_{k}") not in taken)
 
 
 def _schema(schema: Any, header: Sequence[str]) -> Any:

@@ -228,7 +228,6 @@ class EngineTable(FileTable):
         super().__init__(path)
         self.where = where
         self._engines = engines or Engines([path])
-        self.comma = False  # whether decimals have a comma
         self.casts: dict[str, str] = {}
         self._sql: dict[str, str] = {}  # of the user's own, with its options
         self._paths: dict[str, str] = {}  # the columns within structs, and in the path, with their SQL
@@ -258,12 +257,10 @@ class EngineTable(FileTable):
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """The columns in the file that can be read."""
         return tuple(name for name in super().readable if name not in self.partitions)
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the file's own columns, unchanged."""
         return tuple(name for name in self.columns if name not in self._paths)
 
     @abstractmethod
@@ -286,7 +283,6 @@ class EngineTable(FileTable):
             yield connection
 
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
-        """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         self.check_names(selection.used)
         self._check_sql(selection)
         if not self.learn(selection):
@@ -352,7 +348,6 @@ class EngineTable(FileTable):
         return int(numbers[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
-        """Return the text of a cell that is not a number; None for a null."""
         text = self._lookup(self.text_of(column), index)
         return None if text is None else str(text)
 

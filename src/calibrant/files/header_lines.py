@@ -84,7 +84,9 @@ def _check_later_line(path: str, names: Sequence[str], lines: Sequence[str]) -> 
         while found and not found[-1].strip():  # empty columns at the end
             found.pop()
         inner = [name.strip() for name in (found if found and found[0].strip() else found[1:])]
-        are_names = len(set(inner)) == len(inner) > 1 and not any(map(_is_value, inner))
+        are_names = len(set(inner)) == len(inner) > 1 and not any(
+            is_missing(name) or _is_number(name) for name in inner
+        )
         if are_names and len(inner) > len(set(names)) and any(map(_is_number, below_it)):
             listed = ", ".join(inner[:_SHOWN]) + ", ..." * (len(inner) > _SHOWN)
             problem = f"line {first} does not name the columns, but line {number} may do so ({listed})"
@@ -109,11 +111,6 @@ def _check_single(path: str, name: str, rows: Sequence[Sequence[str]]) -> None:
     if width > 1 and rows and all(len(row) == 1 and len(row[0].split()) in (width, width + 1) for row in rows):
         remedy = "write the file with commas, such as with write.csv(data, file, row.names = FALSE) in R"
         raise FileError(path, "has its columns separated by spaces", remedy)
-
-
-def _is_value(text: str) -> bool:
-    """Whether a text is a cell, and not the name of a column."""
-    return is_missing(text) or _is_number(text)
 
 
 def _is_number(text: str) -> bool:

@@ -148,7 +148,8 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     if not any("filter" in sql for sql in (options.where or "", *options.by)):
         _check_filters(logs)
     if options.on_questions and not options.on and name_questions(paths):
-        options = replace(options, on=_keys_of(first, options))
+        keys = {QUESTION} if options.attempts else {QUESTION, "epoch"} & first.columns
+        options = replace(options, on=tuple(sorted(keys, reverse=True)))
     if not options.name_scores:
         with_choices = filter(lambda log: log.width, logs.values())
         options = _with_scores(first_path, next(with_choices, first), options)
@@ -160,12 +161,6 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     # Each of several scorers has its own outcome, such as scores.match.correct.
     of_scorer = f"{(options.score or '').rpartition('.')[0]}.correct"
     return replace(options, outcome=of_scorer if of_scorer in first.columns else "correct")
-
-
-def _keys_of(log: EvaluationLog, options: Options) -> tuple[str, ...]:
-    """Return the columns that identify a row of a log that names its questions, or a question with its attempts."""
-    keys = {QUESTION} if options.attempts else {QUESTION, "epoch"} & log.columns
-    return tuple(sorted(keys, reverse=True))
 
 
 def _check_percent(path: str, options: Options) -> None:
@@ -205,21 +200,11 @@ def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:
     names = [name for name in ("confidence", "chosen_probability") if name in log.columns]
     if len(names) == 1:
         return replace(options, score=names[0])
-    if names:
-        raise FileError(
-            path,
-            f"has several columns of probabilities: {' and '.join(names)}",
-            "name the column to evaluate",
-            ("--score", names[0]),
-        )
     stated = [name for name in sorted(log.columns) if name.endswith(".confidence")]
-    if stated:
-        raise FileError(
-            path,
-            f"has columns of stated confidences: {' and '.join(stated)}",
-            "name the column to evaluate",
-            ("--score", stated[0]),
-        )
+    for what, those in (("several columns of probabilities", names), ("columns of stated confidences", stated)):
+        if those:
+            problem = f"has {what}: {' and '.join(those)}"
+            raise FileError(path, problem, "name the column to evaluate", ("--score", those[0]))
     why = next((log.missing[name][1] for name in ("probs", "chosen_probability") if name in log.missing), "")
     columns = listed(sorted(log.columns))
     remedy = f"name a column of stated confidences with --score COLUMN --percent; the columns are {columns}"

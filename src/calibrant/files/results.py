@@ -67,14 +67,8 @@ def result_options(options: AnyOptions, column: str) -> AnyOptions:
     return replace(options, score=_NO_SCORE, outcome=column, attempts=True)
 
 
-def result_columns(path: str, option: str, value: str) -> tuple[str, ...]:
-    """Return the columns of a file that a name, a list of names, or a pattern stands for.
-
-    Raises
-    ------
-    FileError
-        For a file without columns, and for one that lacks a named column.
-    """
+def result_columns(path: str, value: str) -> tuple[str, ...]:
+    """Return the columns of a file that a name, a list of names, or a pattern stands for."""
     check_bytes(path)
     kind = kind_of(path)
     if kind not in TABLES:
@@ -82,7 +76,7 @@ def result_columns(path: str, option: str, value: str) -> tuple[str, ...]:
         raise FileError(
             path, problem, "save the results as CSV or Parquet, or call calibrant.compare_results in Python"
         )
-    return NamedColumns(path, table_of(path).columns, "column").named(option, value)
+    return NamedColumns(path, table_of(path).columns, "column").named("--correct", value)
 
 
 def answered(options: AnyOptions, column: str) -> AnyOptions:
@@ -112,12 +106,6 @@ def by_question(
         Whether each model has outcomes of its own. None: if they differ.
     long : bool
         Whether the models are rows of one file.
-
-    Raises
-    ------
-    FileError
-        For models of different numbers of rows without keys, or without a common question; for several predictions of
-        one question; for a result outside 0 to 1; and for questions whose clusters or outcomes differ.
     """
     keyed, distinct = _keyed(models)
     if not results:

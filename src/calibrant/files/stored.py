@@ -110,7 +110,6 @@ class ParquetTable(StoredTable):
         )
 
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
-        """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         used = selection.used
         words = {*selection.targets[:1], *selection.groups, *selection.clusters, *selection.keys}
         texts = [name for name in used if name in words and str(self.field(name).type) in _TEXTS]
@@ -124,7 +123,6 @@ class ParquetTable(StoredTable):
                 yield batch.select(list(used))
 
     def whole_batches(self) -> Iterator[Any]:
-        """Yield all columns as Arrow record batches, whatever they hold."""
         with reading(self.path), self._open() as file:
             yield from file.iter_batches()
 
@@ -212,7 +210,6 @@ class ArrowTable(StoredTable):
         return ipc.open_file(source, options=options) if is_file else ipc.open_stream(source, options=options)
 
     def whole_batches(self) -> Iterator[Any]:
-        """Yield all columns as Arrow record batches, whatever they hold."""
         with reading(self.path), self._open(self._arrow.OSFile(utf8_path(self.path))) as reader:
             yield from _batches(reader)
 
@@ -225,7 +222,6 @@ class ArrowTable(StoredTable):
         return any(buffer is not None and buffer.size and buffer.address not in ends for buffer in buffers)
 
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
-        """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         columns = selection.used
         rows, read = batch_rows(len(columns)), 0
         with reading(self.path):
@@ -280,7 +276,6 @@ class FilteredTable(EngineTable):
         self._asked = dict(self._paths)
 
     def dtype_of(self, column: str) -> np.dtype[Any]:
-        """Return what a column, or an expression, is read as."""
         if column in self.columns:
             return super().dtype_of(column)
         kinds: list[Any] = []
@@ -301,7 +296,6 @@ class FilteredTable(EngineTable):
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
-        """Open a connection that knows the file as a table."""
         with super().connection() as connection:
             with reading(self.path, "leave the column of that type out"):
                 self._stored.register(connection, self._streamed)
@@ -312,7 +306,6 @@ class FilteredTable(EngineTable):
         return self._stored.failure or super().explain(error, condition)
 
     def relation(self) -> str:
-        """Return the SQL of the table."""
         return with_paths(_ROWS, self._asked)
 
 

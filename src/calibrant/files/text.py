@@ -470,13 +470,9 @@ class JsonTable(EngineTable):
         self._paths = {name: sql for name, (sql, _) in inner.items()}
         types |= {name: str(kind) for name, (_, kind) in inner.items()}
         self.columns = tuple(types)
-        return types | self._types_in_path()
-
-    def _types_in_path(self) -> dict[str, str]:
-        """Return the types of the columns in the path, which become columns too."""
         self.add_partitions()
         with self.connection() as connection:
-            return {name: str(connection.sql(f"SELECT {self._paths[name]}").types[0]) for name in self.partitions}
+            return types | {n: str(connection.sql(f"SELECT {self._paths[n]}").types[0]) for n in self.partitions}
 
     def _keys(self) -> str:
         """Return the SQL of the keys of all rows, one more than are read at most."""

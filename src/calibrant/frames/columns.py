@@ -228,7 +228,9 @@ def resolve_columns(
     scores = _scores(schema, probs) if classes else (_named(schema, "score", score),)
     target_column = _named(schema, target_argument, form[target_argument])
     names = None if class_names is None else _names(class_names, len(scores) if classes else 2)
-    weight_column = None if weight is None else _weight(schema, weight)
+    weight_column = None if weight is None else _named(schema, "weight", weight)
+    if weight_column is not None:
+        _check_numbers(schema, "weight", weight_column)
     group = None if by is None else _group(schema, by)
     labels = () if cluster is None else _labels(frame, schema, cluster)
     for column in scores:
@@ -397,12 +399,6 @@ def _named(schema: Schema, argument: str, name: Any) -> str:
         remedy = "rename the columns of the frame to strings" if name in names else nearest(name, names)
         raise InputError(argument, "a column of the frame", repr(name), remedy)
     return name
-
-
-def _weight(schema: Schema, name: Any) -> str:
-    column = _named(schema, "weight", name)
-    _check_numbers(schema, "weight", column)
-    return column
 
 
 def _group(schema: Schema, name: Any) -> str:
