@@ -19,6 +19,7 @@ from calibrant.files.array_rows import (
     first_rows,
     open_npy,
     open_npz,
+    rows_of_counts,
     table_pieces,
 )
 from calibrant.files.cluster_hints import Errors, cluster_hint, parts_of_ids
@@ -26,7 +27,6 @@ from calibrant.files.column_kinds import ROWS, first_look
 from calibrant.files.column_options import ColumnSelection, Options, Unnamed, check_same
 from calibrant.files.column_values import Piece, number_in
 from calibrant.files.column_words import role_of
-from calibrant.files.counts import rows_of_counts
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.loaded import Omitted
 from calibrant.files.local import are_fractions, convert, is_text, is_workbook, located, original
