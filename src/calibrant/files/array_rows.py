@@ -403,22 +403,14 @@ Open = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
 class StoredArray:
     """An array in a file, read some rows at a time.
 
-    Parameters
-    ----------
-    path, what : str
-        The file, and the array in words.
-    start : callable
-        Opens the array's bytes, from its header on.
-    zipped : bool
-        Whether it is the member of an archive. All bytes of a member are read, in their order, so that the archive's
-        checksum is compared.
+    All bytes of the member of an archive are read, in their order, so that the archive's checksum is compared.
     """
 
     def __init__(self, path: str, what: str, start: Open, *, zipped: bool) -> None:
-        self.what = what
+        self.what = what  #: the array in words
         self._path = path
-        self._start = start
-        self._zipped = zipped
+        self._start = start  # opens the array's bytes, from its header on
+        self._zipped = zipped  # whether it is the member of an archive
         with start() as stream:
             self.shape, self._by_columns, self.dtype = _read_header(stream)
         problem = None

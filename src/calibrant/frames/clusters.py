@@ -150,23 +150,13 @@ def _in_queries(frame: LazyFrame, columns: Columns, config: SketchConfig) -> dic
 
 @dataclass(frozen=True, kw_only=True)
 class _Query:
-    """What the rows of an engine are grouped by, and what is added up.
-
-    Attributes
-    ----------
-    coarse : CoarseCells
-        The coarse cells of the scores, and the most buckets.
-    n_curves : int
-        How many curves each group has.
-    counts, counted : dict and LazyFrame
-        The number of clusters of each group: fetched, and in the engine.
-    """
+    """What the rows of an engine are grouped by, and what is added up."""
 
     columns: Columns
-    coarse: CoarseCells
-    n_curves: int
-    counts: dict[Any, int]
-    counted: LazyFrame
+    coarse: CoarseCells  #: the coarse cells of the scores, and the most buckets
+    n_curves: int  #: of each group
+    counts: dict[Any, int]  #: the number of clusters of each group
+    counted: LazyFrame  #: the same in the engine
 
     @property
     def scored(self) -> bool:

@@ -67,41 +67,19 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns to read; all exist and have a suitable type.
+    """The columns to read; all exist and have a suitable type."""
 
-    Attributes
-    ----------
-    scores : tuple of str
-        The column of the event's score, or the columns of the classes' probabilities.
-    target, weight, group : str
-        The other columns; None if not used.
-    writing : {"integers", "numbers", "booleans", "words"}
-        The type of the targets.
-    precision : {"float16", "float32", "float64"}
-        The smallest type that holds every score.
-    integer_weights : bool
-        Whether the weights are integers by their type.
-    names : tuple of str or None
-        The names of the classes.
-    classes : bool
-        Whether the scores belong to classes, not to one event.
-    labels : tuple of Label
-        The columns whose values together name the cluster of a row; empty if not used.
-    hashes : str or None
-        The column of the hashes of these names, once there is one.
-    """
-
-    scores: tuple[str, ...]
+    scores: tuple[str, ...]  #: the column of the event's score, or the columns of the classes' probabilities
     target: str
     weight: str | None
     group: str | None
-    writing: Writing
-    precision: str
-    integer_weights: bool
-    names: tuple[str, ...] | None
-    classes: bool
-    labels: tuple[Label, ...] = ()
-    hashes: str | None = None
+    writing: Writing  #: of the targets
+    precision: str  #: the smallest type that holds every score: "float16", "float32" or "float64"
+    integer_weights: bool  #: whether the weights are integers by their type
+    names: tuple[str, ...] | None  #: of the classes
+    classes: bool  #: whether the scores belong to classes, not to one event
+    labels: tuple[Label, ...] = ()  #: the columns whose values together name the cluster of a row
+    hashes: str | None = None  #: the column of the hashes of these names, once there is one
 
     @property
     def single(self) -> bool:
