@@ -65,27 +65,9 @@ def apply_to_file(
 ) -> int:
     """Write a file with columns of mapped scores after the others, and return its number of rows.
 
-    Parameters
-    ----------
-    path : str
-        The file to read: CSV, TSV, Excel, JSON, Parquet or Arrow.
-    output : str
-        The file to write: CSV, Parquet or Arrow, by its ending. It is written as a whole or not at all.
-    mapped : callable
-        The map.
-    options : Options
-        The column of the scores, by default the column with a usual name, or the columns of the probabilities of
-        classes, and how they are written. New columns are plain probabilities.
-    classes : ClassColumns or None
-        The classes of a map of classes.
-    name : str
-        The name of the new column; of classes, what stands before the names of the classes.
-
-    Raises
-    ------
-    FileError
-        For a file that cannot be read or written, a missing column, a name that is taken, and for a value that is not
-        a score: it names the row.
+    The output is CSV, Parquet or Arrow, by its ending, and is written as a whole or not at all. The options name the
+    scores, by default the column with a usual name, and say how they are written. New columns are plain probabilities.
+    ``name`` is the name of the new column; of classes, what stands before the names of the classes.
     """
     given, (path, *others) = path, expand([path])
     if others:

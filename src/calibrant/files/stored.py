@@ -172,7 +172,7 @@ class ArrowTable(StoredTable):
             self.read_schema(reader.schema)
 
     @contextmanager
-    def _reader(self, columns: tuple[str, ...]) -> Iterator[tuple[Any, mmap.mmap | None]]:
+    def _reader(self, columns: tuple[str, ...], *, compressed: bool) -> Iterator[tuple[Any, mmap.mmap | None]]:
         """Yield a reader of all columns, or of only some, and the mapped copy that it reads, if there is one."""
         options = self._arrow.ipc.IpcReadOptions()
         fields = [self.columns.index(name) for name in columns]
@@ -186,10 +186,9 @@ class ArrowTable(StoredTable):
                 shutil.copyfileobj(stream, copy, _COPIED)
             copy.flush()
             mapped = mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)
-            buffer = self._arrow.py_buffer(mapped)
-            if self._is_compressed(buffer):
+            if compressed:  # leaving columns out of mere views would copy whole batches
                 options.included_fields = fields
-            with self._open(self._arrow.BufferReader(buffer), options) as reader:
+            with self._open(self._arrow.BufferReader(self._arrow.py_buffer(mapped)), options) as reader:
                 yield reader, mapped
 
     def _has_large_batches(self) -> bool:
@@ -213,14 +212,6 @@ class ArrowTable(StoredTable):
         with reading(self.path), self._open(self._arrow.OSFile(utf8_path(self.path))) as reader:
             yield from _batches(reader)
 
-    def _is_compressed(self, mapped: Any) -> bool:
-        """Return whether batches are copies: leaving columns out of mere views would copy whole batches."""
-        with self._open(self._arrow.BufferReader(mapped)) as reader:
-            batch = next(_batches(reader), None)
-            buffers = [] if batch is None else [buffer for column in batch.columns for buffer in column.buffers()]
-        ends = range(mapped.address, mapped.address + mapped.size)
-        return any(buffer is not None and buffer.size and buffer.address not in ends for buffer in buffers)
-
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
         columns = selection.used
         rows, read = batch_rows(len(columns)), 0
@@ -230,7 +221,7 @@ class ArrowTable(StoredTable):
                 problem = f"has a batch that takes {bytes_in_words(largest)} when it is decompressed"
                 remedy = f"write batches of at most {bytes_in_words(most)}, or raise CALIBRANT_MAX_MEMORY"
                 raise FileError(self.path, problem, remedy)
-        with reading(self.path), self._reader(columns) as (reader, mapped):
+        with reading(self.path), self._reader(columns, compressed=largest > 0) as (reader, mapped):
             for batch in (every.select(list(columns)) for every in _batches(reader)):
                 batch.validate(full=True)  # what Arrow takes from a damaged file may end the process later
                 for start in range(0, batch.num_rows, rows):
