@@ -262,11 +262,9 @@ class Readings:
                 continue
             case = f"if {quoted(name)} are decimal odds (1 / odds includes the margin of the bookmaker)"
             for truth in _best(self.seen, self._fitting([name], truths, ()), [name]):
-                labels = self.seen.labels(truth)
-                for other, event in (labels, labels[::-1]) if len(labels) == 2 else ():
-                    if event_of(labels) in (None, event):
-                        values = {"--score": f"1 / {sql_name(name)}", "--outcome": truth, **_spelled(other, event)}
-                        readings.append(ColumnReading(values, case, always=True, sql=True))
+                for spelled in _events(self.seen.labels(truth)).values():
+                    values = {"--score": f"1 / {sql_name(name)}", "--outcome": truth, **spelled}
+                    readings.append(ColumnReading(values, case, always=True, sql=True))
         return readings
 
     def _of_counts(self, scores: Sequence[str]) -> list[ColumnReading]:
@@ -420,12 +418,11 @@ class Readings:
         readings = [replace(self._right(score, other, one, doubt), is_named=is_named)]
         case = f"{readings[0].case}, and you want to evaluate the probability of the event"
         if not doubt and len(labels) == len(self.seen.labels(guess)) == len(label_of(self.seen, guess, truth)) == 2:
-            labels, spelled, name = self.seen.labels(other), label_of(self.seen, one, other), self._fraction(score)
-            for no, event in (labels, labels[::-1]):
-                if event_of(labels) in (None, event):  # the event of each label, if the labels do not say it
-                    probability = f"CASE WHEN {_equals(one, spelled[event])} THEN {name} ELSE 1 - {name} END"
-                    values = {"--score": probability, "--outcome": other, **_spelled(no, event)}
-                    readings.append(ColumnReading(values, case, is_named=is_named, sql=True))
+            same, name = label_of(self.seen, one, other), self._fraction(score)
+            for event, spelled in _events(self.seen.labels(other)).items():
+                probability = f"CASE WHEN {_equals(one, same[event])} THEN {name} ELSE 1 - {name} END"
+                values = {"--score": probability, "--outcome": other, **spelled}
+                readings.append(ColumnReading(values, case, is_named=is_named, sql=True))
         return readings
 
     def of_right(self, score: str, right: str) -> list[ColumnReading]:
@@ -734,6 +731,15 @@ def _equals(name: str, label: str) -> str:
     """Return the SQL that a column holds a label."""
     column = sql_name(name)
     return {"1": f"{column} = 1", "true": column}.get(label, f"{column} = {literal(label)}")
+
+
+def _events(labels: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return which of two labels may be the event, each with the option that names it: both, if none says that it is.
+
+    Other numbers of labels have no event.
+    """
+    pairs = (labels, labels[::-1]) if len(labels) == 2 else ()
+    return {event: _spelled(other, event) for other, event in pairs if event_of(labels) in (None, event)}
 
 
 def _spelled(other: str, event: str) -> dict[str, str]:

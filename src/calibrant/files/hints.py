@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -21,7 +21,7 @@ from calibrant.files.column_options import ColumnSelection, Options, are_logits
 from calibrant.files.column_readings import Readings
 from calibrant.files.column_values import fraction, is_missing, is_missing_cell, is_signed, number_in, shown
 from calibrant.files.engine import Engines, FileTable
-from calibrant.files.odds import FORMS, implied
+from calibrant.files.odds import implied
 from calibrant.files.paths import kind_of
 from calibrant.files.roles import select
 from calibrant.files.sources import table_of
@@ -135,15 +135,18 @@ def _column(table: FileTable, column: str) -> Iterator[Any]:
 
 _KINDS_OF_ARRAYS: Final = ("npy", "npz")
 
-#: What values may be for, and the least and the largest of them.
-_LIMITS: Final = {
-    "probability": (0.0, 1.0),
-    "percent": (0.0, 100.0),
-    "logit": (-math.inf, math.inf),
-    "decimal": (-math.inf, math.inf),
-    "american": (-math.inf, math.inf),
-    "weight": (0.0, math.inf),
-    "outcome": (0.0, 1.0),
+#: What values may be for: which numbers cannot be used, with the unit in the last place of their type, and in words.
+_USES: Final[Mapping[str, tuple[Callable[[NDArray[np.float64], float], NDArray[np.bool_]], str]]] = {
+    "probability": (
+        lambda numbers, eps: (numbers < -ROUNDING * eps) | (numbers > 1 + ROUNDING * eps),
+        "outside [0, 1]",
+    ),
+    "percent": (lambda numbers, _: (numbers < 0) | (numbers > 100), "outside [0, 100]"),
+    "logit": (lambda numbers, _: np.zeros(numbers.shape, np.bool_), ""),
+    "weight": (lambda numbers, _: numbers < 0, "negative"),
+    "outcome": (lambda numbers, _: ~np.isin(numbers, (0, 1)), "neither 0 nor 1"),
+    "decimal": (lambda numbers, _: np.isnan(implied(numbers, "decimal")), "not decimal odds"),
+    "american": (lambda numbers, _: np.isnan(implied(numbers, "american")), "not American odds"),
 }
 _EXAMPLES: Final = 3
 _WITH_EXAMPLES: Final = ("text", "a decimal comma")
@@ -305,17 +308,9 @@ def _fault(text: str, use: str, eps: float) -> str | None:
 
 def _count_numbers(counts: Counter[str], numbers: NDArray[np.float64], use: str, eps: float) -> None:
     """Add the numbers of values that cannot be used, by kind."""
-    low, high = _LIMITS[use]
+    is_unusable, said = _USES[use]
     nan, infinite = np.isnan(numbers), np.isinf(numbers) & (use != "outcome")
-    if use in FORMS:
-        outside, said = np.isnan(implied(numbers, use)), f"not {FORMS[use].partition(',')[0]}"
-    elif use == "outcome":
-        outside, said = ~np.isin(numbers, (0, 1)), "neither 0 nor 1"
-    else:
-        slack = ROUNDING * eps if use == "probability" else 0
-        outside = (numbers < low - slack) | (numbers > high + slack)
-        said = "negative" if use == "weight" else f"outside [{low:g}, {high:g}]"
-    kinds = {"NaN": nan, "infinite": infinite, said: outside & ~nan & ~infinite}
+    kinds = {"NaN": nan, "infinite": infinite, said: is_unusable(numbers, eps) & ~nan & ~infinite}
     counts.update({kind: number for kind, where in kinds.items() if (number := int(np.count_nonzero(where)))})
 
 
