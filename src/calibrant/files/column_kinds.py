@@ -302,13 +302,12 @@ def _kind(cells: Sequence[Any], numbers: NDArray[np.float64]) -> str:
     if not present or isinstance(present[0], (dict, list)):
         return "lists" if present and _are_rows(present) else ""
     known = numbers[~np.isnan(numbers)].tolist()
-    rules = _rules_of_texts(present) if len(known) < len(present) else _rules_of_numbers(known)
+    if len(known) < len(present):
+        values = {str(cell).strip().lower() for cell in present}
+        rules = {"words": len(values) == 2, "label": _recur(values, present), "text": len(values) <= _CLASSES}
+    else:
+        rules = _rules_of_numbers(known)
     return next((kind for kind, fits in rules.items() if fits), "")
-
-
-def _rules_of_texts(cells: Sequence[Any]) -> dict[str, bool]:
-    values = {str(cell).strip().lower() for cell in cells}
-    return {"words": len(values) == 2, "label": _recur(values, cells), "text": len(values) <= _CLASSES}
 
 
 def _rules_of_numbers(numbers: Sequence[float]) -> dict[str, bool]:

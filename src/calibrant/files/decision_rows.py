@@ -295,11 +295,6 @@ def _number_in(value: float | str) -> float | None:
     return value
 
 
-def _stated(confidence: Any) -> float:
-    """Return a stated confidence; NaN if it is not a number."""
-    return float(confidence) if type(confidence) in _NUMBERS and abs(confidence) < _LARGEST else math.nan
-
-
 def places_of_labels(first: Answer, labels: Sequence[Any]) -> list[int] | None:
     """Return the places of labels among the options of the first answer; None if one needs a closer look."""
     types = {*map(type, labels)}
@@ -389,7 +384,8 @@ class _Answers:
         self.widths.append(len(probs))
         self.targets.append(target)
         self.rows.append(row)
-        self.confidence.append(_stated(confidence))
+        is_stated = type(confidence) in _NUMBERS and abs(confidence) < _LARGEST
+        self.confidence.append(confidence if is_stated else math.nan)
 
     def _order(self, options: tuple[Option, ...]) -> tuple[int, ...] | None:
         """Return the places of the first row's options among these; None if they are not the same."""

@@ -384,23 +384,17 @@ def column_names(path: str) -> tuple[str, ...]:
     Exception
         Whatever the reader of a damaged file raises.
     """
-    own = _names_in(path)
-    return (*own, *(name for name in partitions_of(path) if name not in own)) if kind_of(path) != "npz" else own
-
-
-def _names_in(path: str) -> tuple[str, ...]:
-    """Return the names of the columns or arrays in a file."""
-    kind = kind_of(path)
+    kind, own = kind_of(path), tuple[str, ...]()
     convert(path)
-    if kind in ("parquet", "arrow"):
-        return table_of(path).columns
     if kind == "npz":
         return tuple(array_names(path))
-    if kind == "csv":
-        return header(path)
-    if kind != "json":
-        return ()
-    return log_columns(path) or tuple(dotted(first_object(path)))
+    if kind in ("parquet", "arrow"):
+        own = table_of(path).columns
+    elif kind == "csv":
+        own = header(path)
+    elif kind == "json":
+        own = log_columns(path) or tuple(dotted(first_object(path)))
+    return (*own, *(name for name in partitions_of(path) if name not in own))
 
 
 def _repeated_columns(source: FileSource, options: Options) -> tuple[tuple[str, ...], ...]:
