@@ -52,6 +52,11 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def bracketed(sql: str) -> str:
+    """Return SQL in brackets; the line breaks keep a comment in it from swallowing the bracket."""
+    return f"(\n{sql}\n)"
+
+
 def number_of(text: str, kind: str = "DOUBLE", *, comma: bool = False) -> str:
     """Return the SQL of the number, or list of numbers, that a text holds; DuckDB reads ``0.1_5`` as 0.15.
 
@@ -302,8 +307,7 @@ def parse_expression(connection: Any, sql: str) -> Node | None:
 
     It raises `ValueError` for what the engine cannot parse.
     """
-    # The line breaks keep a comment from swallowing the bracket.
-    (text,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT (\n{sql}\n)"]).fetchone()
+    (text,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT {bracketed(sql)}"]).fetchone()
     try:
         answer = json.loads(text)
     except RecursionError:

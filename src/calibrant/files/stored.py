@@ -21,7 +21,7 @@ from calibrant.files.column_options import ColumnSelection
 from calibrant.files.engine import Engines, EngineTable, FileTable, batch_rows
 from calibrant.files.local import load, located, reading
 from calibrant.files.paths import kind_of, utf8_path
-from calibrant.files.sql import engine_path, literal, period, with_paths
+from calibrant.files.sql import bracketed, engine_path, literal, period, with_paths
 from calibrant.inputs.memory import bytes_in_words, max_memory
 from calibrant.runtime.dataclass import dataclass
 
@@ -273,7 +273,7 @@ class FilteredTable(EngineTable):
         with suppress(Exception):  # reading the file says what is wrong
             self._check_one("--score", column)
             with self.connection() as connection:
-                kinds = connection.sql(f"SELECT (\n{period(column)}\n) FROM {self.relation()}").types
+                kinds = connection.sql(f"SELECT {bracketed(period(column))} FROM {self.relation()}").types
         return np.dtype(np.float32 if list(map(str, kinds)) == ["FLOAT"] else np.float64)
 
     def learn(self, selection: ColumnSelection) -> bool:
