@@ -12,20 +12,18 @@ from functools import partial
 from typing import Any, Final
 
 from calibrant.errors import nearest
+from calibrant.files.column_words import all_of
 from calibrant.files.local import located
 from calibrant.files.paths import utf8_path
 
 #: The words that DuckDB reserves: a column of such a name is quoted.
 _RESERVED = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        all and any array as asc both case cast check collate column constraint create default desc distinct do else
-        end except false for foreign from group having in initially into lateral leading limit not null offset on only
-        or order pivot placing primary qualify references returning select show some summarize symmetric table then to
-        trailing true union unique unpivot using variadic when where window with
-        """,
-    )
+    all_of("""
+    all and any array as asc both case cast check collate column constraint create default desc distinct do else
+    end except false for foreign from group having in initially into lateral leading limit not null offset on only
+    or order pivot placing primary qualify references returning select show some summarize symmetric table then to
+    trailing true union unique unpivot using variadic when where window with
+    """)
 )
 
 #: The types of the numbers and the labels in lists of objects, and their usual names.
@@ -215,13 +213,10 @@ _NODES: Final = frozenset(
     ("BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR", "TYPE")
 )
 _OPERATORS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_NULLIF OPERATOR_TRY COMPARE_IN
-        COMPARE_NOT_IN ARRAY_EXTRACT ARRAY_SLICE STRUCT_EXTRACT
-        """,
-    )
+    all_of("""
+    OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_NULLIF OPERATOR_TRY COMPARE_IN
+    COMPARE_NOT_IN ARRAY_EXTRACT ARRAY_SLICE STRUCT_EXTRACT
+    """)
 )
 
 #: The functions that may be used, by what they are about; a service may show them.
@@ -273,16 +268,13 @@ _OF_NODES: Final = {
 
 #: Functions, also without brackets, whose value depends on more than the row.
 _VOLATILE: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        random setseed uuid uuidv4 uuidv7 gen_random_uuid now today current_date current_time current_timestamp
-        localtime localtimestamp current_localtime current_localtimestamp get_current_time get_current_timestamp
-        transaction_timestamp nextval currval setval getenv getvariable current_setting
-        current_user user session_user current_catalog current_database current_schema current_schemas
-        current_query version txid_current
-        """,
-    )
+    all_of("""
+    random setseed uuid uuidv4 uuidv7 gen_random_uuid now today current_date current_time current_timestamp
+    localtime localtimestamp current_localtime current_localtimestamp get_current_time get_current_timestamp
+    transaction_timestamp nextval currval setval getenv getvariable current_setting
+    current_user user session_user current_catalog current_database current_schema current_schemas
+    current_query version txid_current
+    """)
 )
 
 #: How often one expression may join texts, each as long as the row or as a text in quotes; and bytes of the latter.
