@@ -24,7 +24,7 @@ from calibrant.files.engine import Engines, FileTable
 from calibrant.files.odds import implied
 from calibrant.files.paths import kind_of
 from calibrant.files.roles import select
-from calibrant.files.sources import table_of
+from calibrant.files.sources import TABLES, table_of
 from calibrant.files.sql import joined_conditions, literal, sql_name
 from calibrant.kernels.row_blocks import ROUNDING
 from calibrant.runtime.dataclass import dataclass
@@ -133,8 +133,6 @@ def _column(table: FileTable, column: str) -> Iterator[Any]:
 
 # ---------------------------------------------------------------- values that cannot be used, by kind
 
-_KINDS_OF_ARRAYS: Final = ("npy", "npz")
-
 #: What values may be for: which numbers cannot be used, with the unit in the last place of their type, and in words.
 _USES: Final[Mapping[str, tuple[Callable[[NDArray[np.float64], float], NDArray[np.bool_]], str]]] = {
     "probability": (
@@ -211,7 +209,7 @@ def unusable_values(
 
 def _names_in(paths: Sequence[str], options: Options, targets_file: str | None) -> Sequence[str]:
     """Return the names of the columns or arrays."""
-    if kind_of(paths[0]) not in _KINDS_OF_ARRAYS:
+    if kind_of(paths[0]) in TABLES:
         return _tables(paths, options)[0].columns
     return array_names(paths[0]) if targets_file is None else ("probs", "targets")
 
@@ -223,7 +221,7 @@ def _parts_of(
 
     The rows are left out in which the column of targets, ``ignored``, has a value.
     """
-    if kind_of(paths[0]) in _KINDS_OF_ARRAYS:
+    if kind_of(paths[0]) not in TABLES:
         for values in rows_of(paths, targets_file, name, ignored):
             yield _as_arrow(values), _unit_in_last_place(values.dtype)
         return
@@ -256,7 +254,7 @@ def _columns_of_numbers(
         return list(selection.probs), None if is_label else target, target
     scores = [name for name in options.models if name in columns]
     if not scores and score is not None:
-        is_sql = kind_of(path) not in _KINDS_OF_ARRAYS and not re.fullmatch(r"\w+", score)
+        is_sql = kind_of(path) in TABLES and not re.fullmatch(r"\w+", score)
         scores = [score] * (is_sql or score in columns)
     return scores, outcome if outcome in columns else None, target
 

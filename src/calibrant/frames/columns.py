@@ -273,10 +273,9 @@ def resolve_config(columns: Columns, notion: Any, classwise: Any, grid: Any) -> 
         remedy = "make a sketch for each label, with the score and outcome of the label"
         raise InputError("notion", "'positive', 'top-label' or 'classwise' for a frame", repr(notion), remedy)
     if not columns.classes and (classwise or notion == "classwise"):
-        argument, got = ("classwise", "True") if classwise else ("notion", repr(notion))
-        expected = (
-            "a notion for one event, 'positive' or 'top-label'" if argument == "notion" else "False for one event"
-        )
+        argument, expected, got = "classwise", "False for one event", "True"
+        if not classwise:
+            argument, expected, got = "notion", "a notion for one event, 'positive' or 'top-label'", repr(notion)
         raise InputError(argument, expected, got, "pass the columns of all classes as probs")
     if notion == "positive" and columns.n_classes != 2:
         expected = f"'top-label' or 'classwise' for {columns.n_classes} classes"
