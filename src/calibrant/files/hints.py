@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -151,14 +151,14 @@ _WITH_EXAMPLES: Final = ("text", "a decimal comma")
 _COMMA: Final = re.compile(r"[-+]?\d*,\d+")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Unusable:
     """The values of a column that cannot be used, by kind: in how many of its rows, and some of them as text."""
 
     column: str
-    rows: int
-    counts: Counter[str]
-    examples: dict[str, list[str]]
+    rows: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -263,30 +263,28 @@ def _unusable(
     parts: Iterable[tuple[Any, float]], column: str, use: str, decimal_comma: bool = False
 ) -> Unusable | None:
     """Count the values of a column that cannot be used, by kind; None for a column of lists."""
-    rows = 0
-    counts: Counter[str] = Counter()
-    examples: dict[str, list[str]] = {}
+    found = Unusable(column)
     for part, eps in parts:
         kind = str(part.type)
         if re.match(r"(large_|fixed_size_)?list|struct|map", kind):
             return None
-        rows += len(part)
+        found.rows += len(part)
         if part.null_count:
-            counts["empty"] += part.null_count
+            found.counts["empty"] += part.null_count
         if re.fullmatch(r"u?int\d+|(half)?float|double", kind):
             numbers = np.asarray(part.drop_null().to_numpy(zero_copy_only=False), np.float64)
-            _count_numbers(counts, numbers, use, eps)
+            _count_numbers(found.counts, numbers, use, eps)
             continue
         for value, count in _counted(part.drop_null()):
             text = _text(value)
             if text.startswith("["):  # a list in a CSV
                 return None
             if said := _fault(text.replace(",", ".") if decimal_comma else text, use, eps):
-                counts[said] += count
-                texts = examples.setdefault(said, [])
+                found.counts[said] += count
+                texts = found.examples.setdefault(said, [])
                 if said in _WITH_EXAMPLES and len(texts) <= _EXAMPLES and text not in texts:
                     texts.append(text)
-    return Unusable(column=column, rows=rows, counts=counts, examples=examples)
+    return found
 
 
 def _fault(text: str, use: str, eps: float) -> str | None:
