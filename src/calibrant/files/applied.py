@@ -25,15 +25,12 @@ from calibrant.files.column_words import USUAL
 from calibrant.files.engine import SETTINGS, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
 from calibrant.files.odds import probabilities
-from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
+from calibrant.files.paths import KINDS, check_bytes, ending_of, expand, kind_of, utf8_path
 from calibrant.files.roles import select_probs
 from calibrant.files.sources import TABLES, check_options, table_of
 from calibrant.files.sql import identifier, literal, number_of
 from calibrant.results.writing import replacing
 from calibrant.runtime.dataclass import dataclass
-
-#: The kinds of files that are written, by their endings.
-ENDINGS: Final = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 
 #: From scores, (n,) or (n, C), to recalibrated ones; raises `InputError` at the first invalid one.
 Map = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -85,7 +82,7 @@ def apply_to_file(
     if classes is not None:
         columns = _columns_of(table, classes, options)
         names = [f"{name}_{each}" for each in classes.names or range(classes.number)]
-    kind = ENDINGS[os.path.splitext(output)[1].lower()]
+    kind = KINDS[ending_of(output)]
     _check_names(table, names, kind)
     arrow, header = load("pyarrow", "to write files"), [*table.header, *names]
     rows, failures = 0, []
