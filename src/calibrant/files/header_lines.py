@@ -12,7 +12,7 @@ from typing import Final
 
 from calibrant.errors import FileError
 from calibrant.files.column_values import is_missing
-from calibrant.files.local import is_workbook, lines_above, located
+from calibrant.files.local import is_sheet, lines_above, located
 from calibrant.files.paths import bounded_lines, open_text
 
 #: What separates columns, in words. Others than usual ones do so only where these separate nothing.
@@ -97,7 +97,7 @@ def _check_later_line(path: str, names: Sequence[str], lines: Sequence[str]) -> 
 
 def _rows_below(path: str, lines: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the fields of each line below the first one, and of the next: of a sheet, whose rows are lines, of rows."""
-    if is_workbook(path):
+    if is_sheet(path):
         yield from pairwise(_records(lines, ",")[1:])
         return
     for line, below in pairwise(lines[1:]):

@@ -256,6 +256,11 @@ def _to_utf8(path: str, source: str, encoding: str | None, skipped: int) -> str:
     return copy
 
 
+def is_sheet(path: str) -> bool:
+    """Whether a file is a workbook, of which a sheet was copied."""
+    return path in _sheets
+
+
 def lines_above(path: str) -> int:
     """Return how many lines of a text, or rows of a sheet, are above those of its copy."""
     return _above.get(path, 0)

@@ -44,6 +44,8 @@ _NO_OPTIONS = Options()
 #: Characters of a column's name or expression: the engine's time grows with the square of the parts of a path.
 _LONGEST_NAME = 5_000
 
+_NOT_TEXT: Final = "is for text files, but the file is not one"
+_NOT_A_WORKBOOK: Final = "is for workbooks (.xlsx), but the file is not one"
 _HAS_NO_LINES: Final = "is for text tables and workbooks, but the file is .{}"
 _HAS_NUMBERS: Final = "is for text files, but a .{} file contains numbers"
 _FILTER_ARRAYS: Final = "filter the arrays before you save them"
@@ -235,14 +237,8 @@ def check_options(path: str, kind: str, options: Options, targets_file: str | No
         )
     is_table, arrays = kind in TABLES, f"is for tables, but a .{kind} file has arrays"
     for option, value, fits, problem, remedy in (
-        ("--encoding", options.encoding, is_text(located(path)), "is for text files, but the file is not one", ""),
-        (
-            "--sheet",
-            options.sheet,
-            is_workbook(original(path)),
-            "is for workbooks (.xlsx), but the file is not one",
-            "",
-        ),
+        ("--encoding", options.encoding, is_text(located(path)), _NOT_TEXT, ""),
+        ("--sheet", options.sheet, is_workbook(original(path)), _NOT_A_WORKBOOK, ""),
         ("--header-line", options.header_line, kind == "csv", _HAS_NO_LINES.format(kind), ""),
         ("--decimal-comma", options.decimal_comma, kind in ("csv", "json"), _HAS_NUMBERS.format(kind), ""),
         ("--odds", options.odds, is_table, arrays, "save a table"),
