@@ -52,13 +52,7 @@ class ClassColumns:
 
 
 def apply_to_file(
-    path: str,
-    output: str,
-    mapped: Map,
-    options: Options,
-    *,
-    classes: ClassColumns | None,
-    name: str,
+    path: str, output: str, mapped: Map, options: Options, *, classes: ClassColumns | None, name: str
 ) -> int:
     """Write a file with columns of mapped scores after the others, and return its number of rows.
 

@@ -19,16 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from calibrant.errors import FileError, FileFault, quoted
-from calibrant.files.local import (
-    conversion_error,
-    convert,
-    fetch,
-    first_line,
-    is_remote,
-    located,
-    new_copy,
-    spool,
-)
+from calibrant.files.local import conversion_error, convert, fetch, first_line, is_remote, located, new_copy, spool
 from calibrant.results.envelope import similar_file
 
 #: Bytes of an object of JSON lines: those of DuckDB.

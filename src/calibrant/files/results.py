@@ -85,12 +85,7 @@ def answered(options: AnyOptions, column: str) -> AnyOptions:
 
 
 def by_question(
-    models: Mapping[str, FilePredictions],
-    *,
-    results: bool,
-    sparse: bool,
-    own: bool | None = None,
-    long: bool = False,
+    models: Mapping[str, FilePredictions], *, results: bool, sparse: bool, own: bool | None = None, long: bool = False
 ) -> FileResults:
     """Return what was read of models with their questions side by side.
 

@@ -244,10 +244,7 @@ def added_by(places: Sequence[str], frame: LazyFrame, key: nw.Expr, sums: Mappin
 
 
 def gather(
-    frame: Frame,
-    columns: Columns,
-    config: SketchConfig,
-    explain: Callable[[], InputError],
+    frame: Frame, columns: Columns, config: SketchConfig, explain: Callable[[], InputError]
 ) -> dict[Any, SketchSums]:
     """Return the sums of each group, by its value; a frame without groups has the one group None.
 

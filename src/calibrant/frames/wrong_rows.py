@@ -107,10 +107,7 @@ def _faults(frame: LazyFrame, columns: Columns) -> LazyFrame:
     raw["t"] = nw.col(columns.target)
     scores = [nw.col(name).cast(nw.Float64) for name in columns.scores]
     valid, _ = rows.target_of(columns)
-    checks = [
-        (_NO_TARGET, rows.missing(raw["t"], schema[columns.target])),
-        (_TARGET, ~valid),
-    ]
+    checks = [(_NO_TARGET, rows.missing(raw["t"], schema[columns.target])), (_TARGET, ~valid)]
     if columns.group is not None:
         raw["group"] = nw.col(columns.group)
         checks.insert(0, (_GROUP, rows.missing(raw["group"], schema[columns.group])))
