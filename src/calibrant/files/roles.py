@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from calibrant.errors import quoted
 from calibrant.files.class_names import ends_of, ordered
@@ -144,8 +144,6 @@ def _check_single(finder: NamedColumns, rivals: Mapping[str, tuple[str, str]], u
 
 # ---------------------------------------------------------------- columns, or the question which ones
 
-_CHOOSE: Final = "choose what the columns mean"
-
 
 def find(
     path: str,
@@ -197,11 +195,11 @@ def _is_doubtful(selection: ColumnSelection, columns: Sequence[str], options: Op
 
 
 class _Question(NamedTuple):
-    """A question about columns with usual names: what is in doubt, what to do, and the readings that are allowed."""
+    """A question about columns with usual names: what is in doubt, the readings that are allowed, and what to do."""
 
     problem: str
-    remedy: str
     readings: list[ColumnReading]
+    remedy: str = "choose what the columns mean"
 
 
 def _check_meaning(path: str, selection: ColumnSelection, seen: Candidates, options: Options) -> None:
@@ -220,7 +218,7 @@ def _check_meaning(path: str, selection: ColumnSelection, seen: Candidates, opti
         usual = ColumnReading({"--target": target}, f"if {quoted(target)} holds the true class")
         question = _question_of_classes(selection.probs, usual, seen, options)
     if [(each.options[-2:], each.always) for each in question.readings] != [(usual.options, False)]:
-        raise _asking(path, *question, selection.noun)
+        raise _asking(path, question.problem, question.remedy, question.readings, selection.noun)
 
 
 def _question_of_classes(probs: Sequence[str], usual: ColumnReading, seen: Candidates, options: Options) -> _Question:
@@ -233,7 +231,7 @@ def _question_of_classes(probs: Sequence[str], usual: ColumnReading, seen: Candi
     elif seen.follows(probs, target):
         problem = f"{quoted(target)} has the largest probability in every row, so it may be the predicted class"
         readings = allowed or [usual]
-    return _Question(problem, _CHOOSE, readings)
+    return _Question(problem, readings)
 
 
 def _question_of_event(score: str, usual: ColumnReading, found: Readings, noun: str) -> _Question:
@@ -243,19 +241,19 @@ def _question_of_event(score: str, usual: ColumnReading, found: Readings, noun: 
     if role == "right":
         below = f"{quoted(score)} is below 0.5 in some rows"
         problem = f"{below}, but {quoted(target)} shows whether a prediction was correct"
-        return _Question(problem, _CHOOSE, found.of_right(score, target))
+        return _Question(problem, found.of_right(score, target))
     if score not in seen.scores:
-        return _Question("", _CHOOSE, [usual])
+        return _Question("", [usual])
     if in_rows := found.of_rows(score):
-        return _Question(f"each case has a row for each class in {quoted(target)}", _CHOOSE, in_rows)
+        return _Question(f"each case has a row for each class in {quoted(target)}", in_rows)
     readings = found.of_scores([score], found.truths if role == "label" else [target]) or [usual]
     is_only = [each.options[-2:] for each in readings] == [usual.options]
     if is_only and role == "label" and seen.may_be_of(score, target):
         problem = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
         problem = f"{problem}, but no {noun} looks like the true values"
         remedy = f"add a {noun} with the true values, and pass its name"
-        return _Question(problem, remedy, [replace(usual, always=True)])
-    return _Question(f"{quoted(score)} may be the probability of a predicted label", _CHOOSE, readings)
+        return _Question(problem, [replace(usual, always=True)], remedy)
+    return _Question(f"{quoted(score)} may be the probability of a predicted label", readings)
 
 
 def _asking(path: str, problem: str, remedy: str, readings: Sequence[ColumnReading], noun: str) -> Unnamed:
