@@ -6,9 +6,9 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from calibrant.errors import nearest
@@ -172,31 +172,24 @@ _COUNTED_TIMES: Final = {
 
 def dates_in(name: str, cells: Sequence[Any]) -> list[str]:
     """Return the SQL that reads the cells of a column as dates, in each form that all of them have."""
-    texts = [str(cell) for cell in cells]
-    are_numbers = all(map(str.isdecimal, texts))  # which SQL does not read as text
-    column = f"CAST({sql_name(name)} AS VARCHAR)" if are_numbers else sql_name(name)
-    ways: dict[str, Callable[[str], Any]] = {
-        f"CAST({sql_name(name)} AS DATE)": lambda text: _date("%Y-%m-%d", text[:10])
-    }
-    for form in map("".join, itertools.product(_FORMS_OF_DATES, _FORMS_OF_TIMES)):
-        ways[f"strptime({column}, {literal(form)})"] = partial(_date, form)
-    for sql, (least, largest) in _COUNTED_TIMES.items():
-        ways[sql.format(sql_name(name))] = partial(_between, least, largest)
-    return [sql for sql, read in ways.items() if texts and _all_read(read, texts)]
+    texts, column = [str(cell) for cell in cells], sql_name(name)
+    if not texts:
+        return []
+    as_text = f"CAST({column} AS VARCHAR)" if all(map(str.isdecimal, texts)) else column  # SQL reads no numbers as text
+    forms = map("".join, itertools.product(_FORMS_OF_DATES, _FORMS_OF_TIMES))
+    found = [f"CAST({column} AS DATE)"] if _are_dates([text[:10] for text in texts], "%Y-%m-%d") else []
+    found += [f"strptime({as_text}, {literal(form)})" for form in forms if _are_dates(texts, form)]
+    with suppress(ValueError):
+        numbers = list(map(float, texts))
+        for sql, (least, largest) in _COUNTED_TIMES.items():
+            if all(least <= number <= largest for number in numbers):
+                found.append(sql.format(column))
+    return found
 
 
-def _between(least: int, largest: int, text: str) -> bool:
-    return least <= float(text) <= largest
-
-
-def _date(form: str, text: str) -> datetime:
-    return datetime.strptime(text, form)
-
-
-def _all_read(read: Callable[[str], datetime], texts: Sequence[str]) -> bool:
-    """Whether a function reads each text."""
+def _are_dates(texts: Sequence[str], form: str) -> bool:
     try:
-        return all(map(read, texts))
+        return all(datetime.strptime(text, form) for text in texts)
     except ValueError:
         return False
 
