@@ -279,6 +279,24 @@ def test_one_file_is_mapped_at_a_time(stored: str, given: str) -> None:
     assert (status, f"{given}: stands for {said}" in " ".join(err.split())) == (1, True)
 
 
+@pytest.mark.every_value
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("--header-line", "2", "--header-line is for text tables and workbooks, but the file is .parquet"),
+        ("--encoding", "cp1252", "--encoding is for text files, but the file is not one"),
+        ("--sheet", "A", "--sheet is for workbooks (.xlsx), but the file is not one"),
+    ],
+)
+def test_options_of_text_do_not_fit_other_files(stored: str, option: str, value: str, problem: str) -> None:
+    pd.read_csv("new.csv").to_parquet("new.parquet")
+    given = ("apply", stored, "new.parquet", "--score", "risk", "--output", "out.csv")
+    status, _, err = run(*given, option, value)
+    assert (status, " ".join(err.split())) == (1, f"calibrant: new.parquet: {problem}; leave {option} out")
+    assert not Path("out.csv").exists()
+    assert run(*given)[0] == 0
+
+
 def test_the_remedy_for_a_name_that_is_taken_works(stored: str) -> None:
     given = ("apply", stored, "--score", "risk")
     assert run(*given, "new.csv", "--output", "out.csv")[0] == 0

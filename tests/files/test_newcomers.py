@@ -128,6 +128,54 @@ def test_a_title_above_the_header_of_a_sheet():
         assert run("report", "f.xlsx", "--sheet", "Data", "--header-line", line)[0] == 1
 
 
+@pytest.mark.every_value
+@pytest.mark.parametrize(
+    ("above", "names"),
+    [
+        ([[]], ["id", "prob", "outcome"]),
+        ([[], ["Model"]], ["id", "prob", "outcome"]),
+        ([["Model"], []], ["id", "prob", "outcome"]),
+        ([[], [], ["Model"], []], ["id", "prob", "outcome"]),
+        ([["Model\nversion 3\n"]], ["id", "prob", "outcome"]),
+        ([[], ["Model"], ["of", "risk\n\n2026", None]], ["id", "prob", "outcome"]),
+        ([["Model"]], ["id\nof client", "prob", "outcome"]),
+    ],
+)
+def test_the_header_of_a_sheet_is_named_by_its_row(above, names):
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    pytest.importorskip("python_calamine", reason="the excel extra is not installed")
+    book, right = openpyxl.Workbook(), str(len(above) + 1)
+    for row in (*above, names, *zip(range(N), P.tolist(), Y.tolist(), strict=True)):
+        book.active.append(row)
+    book.save("f.xlsx")
+    expected = [pytest.approx(brier(P, Y), abs=1e-12)]
+    assert briers("report", "f.xlsx") == expected
+    assert briers("report", "f.xlsx", "--header-line", right) == expected
+    for command in proposed(run("report", "f.xlsx")[2]):
+        assert command[-2:] == ["--header-line", right] or "--header-line" not in command
+
+
+@pytest.mark.parametrize("write", [put, None])
+def test_a_line_above_the_header_is_named_again(write):
+    lines = [
+        "Model,,",
+        "2026,,",
+        "id,prob,outcome",
+        *(f"{i},{p},{y}" for i, (p, y) in enumerate(zip(P, Y, strict=True))),
+    ]
+    if write is None:
+        pytest.importorskip("python_calamine", reason="the excel extra is not installed")
+        book = pytest.importorskip("openpyxl", reason="openpyxl is not installed").Workbook()
+        for line in lines:
+            book.active.append([float(cell) if cell[0].isdigit() else cell for cell in filter(None, line.split(","))])
+        book.save("f.xlsx")
+    name = "f.xlsx" if write is None else write("f.csv", "\n".join(lines) + "\n")
+    err = run("report", name, "--header-line", "2")[2]
+    assert "line 2 does not name the columns, but line 3 may do so (id, prob, outcome)" in err
+    (command,) = proposed(err)
+    assert briers(*command) == [pytest.approx(brier(P, Y), abs=1e-12)]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

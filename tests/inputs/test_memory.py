@@ -13,7 +13,7 @@ import pytest
 
 from calibrant.errors import FileError, InputError
 from calibrant.files import Options, engine, read_predictions
-from calibrant.inputs.memory import DEFAULT, is_set, max_memory
+from calibrant.inputs.memory import DEFAULT, bytes_in_words, is_set, max_memory
 
 open_engine = engine.open_engine  # before the tests share one
 
@@ -37,11 +37,27 @@ def test_another_limit_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) ->
         max_memory()
 
 
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (7, "7 bytes"),
+        (950, "950 bytes"),
+        (12_340, "12.3 kB"),
+        (999_999, "1,000 kB"),
+        (250e6, "250 MB"),
+        (1.62e9, "1.6 GB"),
+        (4e12, "4,000 GB"),
+    ],
+)
+def test_a_number_of_bytes_in_words(size: float, words: str) -> None:
+    assert bytes_in_words(size) == words
+
+
 def test_rows_that_are_kept_obey_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "p.npz")
     np.savez(path, score=np.full(10_000, 0.5), outcome=np.arange(10_000) % 2)
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "200kB")
-    with pytest.raises(FileError, match=r"its rows take more than half of the 0.0002 GB of CALIBRANT_MAX_MEMORY"):
+    with pytest.raises(FileError, match=r"its rows take more than half of the 200 kB of CALIBRANT_MAX_MEMORY"):
         read_predictions([path], Options(), keep=True)
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", "1MB")
     assert len(read_predictions([path], Options(), keep=True).probs) == 10_000

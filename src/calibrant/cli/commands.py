@@ -727,9 +727,7 @@ def _failing(ctx: click.Context, options: CommandOptions) -> Iterator[None]:
 @shared.written
 @option("--quiet", is_flag=True, help="Print only errors and warnings.")
 @click.pass_context
-def apply(
-    ctx: click.Context, /, encoding: str | None, sheet: str | None, header_line: int | None, **params: Any
-) -> None:
+def apply(ctx: click.Context, /, **params: Any) -> None:
     """Apply a MAP of scores to FILE, and write its rows with one more column.
 
     \b
@@ -738,8 +736,8 @@ def apply(
 
     Exit status: 0; 1 unusable data; 2 wrong usage.
     """  # noqa: D301
-    numbers = {name: params[name] for name in ("logits", "percent", "odds")}
-    options = CommandOptions(**numbers, encoding=encoding, sheet=sheet, header_line=header_line)
+    names = ("logits", "percent", "odds", "encoding", "sheet", "header_line")
+    options = CommandOptions(**{name: params[name] for name in names})
     shared.check(ctx, shared.problems_of_numbers(options))
     with _failing(ctx, options):
         from calibrant.cli import loading

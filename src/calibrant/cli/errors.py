@@ -31,7 +31,7 @@ from calibrant.files.loaded import BadRows
 from calibrant.files.local import is_remote
 from calibrant.files.paths import expand, kind_of
 from calibrant.files.sources import table_of
-from calibrant.files.sql import sql_name, where_option
+from calibrant.files.sql import joined_conditions, sql_name, where_option
 
 if TYPE_CHECKING:
     from calibrant.files.hints import Held, Unusable
@@ -184,7 +184,7 @@ class _OfFiles:
             return ""
         other = next((name for name in paths if name != path), path)
         try:
-            own, others = (table_of(name, kind_of(name), None).columns for name in (path, other))
+            own, others = (table_of(name).columns for name in (path, other))
         except CalibrantError:
             return ""
         if set(own) == set(others):
@@ -392,7 +392,7 @@ class _OfRows(_OfFiles):
         ):
             return None
         path = self.rows.paths[0]
-        is_column = name in table_of(path, kind_of(path), None).columns
+        is_column = name in table_of(path).columns
         typed = self.typed(*_where(f"{sql_name(name) if is_column else f'({name})'} BETWEEN 0 AND 1", self.options))
         return f"if rows without a score between 0 and 1 ({few:,}) have no prediction, leave them out, type: {typed}"
 
@@ -691,7 +691,7 @@ def _other_outcomes(held: Held, texts: Sequence[str]) -> tuple[str, str]:
 
 
 def _where(condition: str, options: CommandOptions) -> tuple[str, str]:
-    return "--where", condition if options.where is None else f"({options.where}) AND {condition}"
+    return "--where", joined_conditions(options.where, condition)
 
 
 def _is_number(text: str) -> bool:

@@ -260,7 +260,7 @@ def _load_results(ctx: click.Context, options: CommandOptions, files: Mapping[st
         raise click.UsageError("--sparse matches rows by question; name the column of the question with --on", ctx)
     columns, first = list(options.models), expand(options.files)[0]
     if options.correct is not None and not is_log(first):
-        named = result_columns(first, "--correct", options.correct)
+        named = result_columns(first, options.correct)
         columns = list(named) if len(files) == 1 and not long else []
         if len(columns) == 1:
             raise click.UsageError(single_file(options), ctx)
@@ -595,14 +595,10 @@ def apply(
     map_file: str,
     path: str,
     output: str,
-    score: str | None,
-    probs: str | None,
     name: str,
     logits: bool,
-    percent: bool,
-    decimal_comma: bool,
-    odds: str | None,
     quiet: bool,
+    **columns: Any,
 ) -> None:
     """Write a file with the mapped scores, and say so; warn of a map without proof and of scores that have drifted."""
     from calibrant.files.applied import ClassColumns, apply_to_file
@@ -612,7 +608,8 @@ def apply(
     drift, number = None if fitted.fitted is None else Watch(fitted.fitted), fitted.n_classes
     of = "one event" if number is None else "several labels" if fitted.kind == "labels" else "classes"
     unsuited = {"--probs": number is None, "--score": number is not None, "--odds": of != "classes"}
-    given = {"--probs": probs, "--score": score, "--odds": odds}
+    options = Options(**columns)
+    given = {"--probs": options.probs, "--score": options.score, "--odds": options.odds}
     for option, wrong in unsuited.items():
         if wrong and given[option] is not None:
             problem = f"{option} does not suit a map of {of}"
@@ -624,9 +621,8 @@ def apply(
             drift.add(fitted.watched(scores, logits=logits))
         return values
 
-    classes = None if number is None else ClassColumns(number, fitted.event.get("class_names"), probs)
-    written: dict[str, Any] = {"comma": decimal_comma, "percent": percent, "odds": odds}
-    rows = apply_to_file(path, output, mapped, score=score, classes=classes, name=name, **written)
+    classes = None if number is None else ClassColumns(number, fitted.event.get("class_names"))
+    rows = apply_to_file(path, output, mapped, options, classes=classes, name=name)
     if not quiet:
         console.say(f"wrote {output} ({rows:,} rows)")
     if fitted.assumed:

@@ -132,7 +132,7 @@ def _title(paths: Sequence[str]) -> str:
 def _check_alike(patterns: Sequence[str], kind: str, used: Sequence[str]) -> None:
     """Reject files whose columns Spark would misread, or read as nulls."""
     paths = expand(patterns) if kind != "json" else []  # Spark merges the keys of JSON lines itself
-    columns = {path: table_of(path, kind, None).columns for path in paths}
+    columns = {path: table_of(path).columns for path in paths}
     for path, names in columns.items():
         first = columns[paths[0]]
         lacking = [name for name in used if name not in names]

@@ -23,7 +23,7 @@ from calibrant.errors.wording import number
 from calibrant.files.column_values import number_in
 from calibrant.files.hints import first_values
 from calibrant.files.loaded import FileDecisions, FilePredictions, FileSketch
-from calibrant.files.paths import expand, kind_of
+from calibrant.files.paths import expand
 from calibrant.files.sketches import is_sketch_file
 from calibrant.files.sources import table_of
 from calibrant.files.sql import dates_in, sql_name, sql_option
@@ -107,7 +107,7 @@ def _loaded(
 def _sql_of(time: str, options: CommandOptions) -> str:
     """Return the SQL of ``--time``, which names a column or is SQL itself."""
     path = expand(options.files)[0]
-    is_name = re.fullmatch(r"\w+", time) or is_sketch_file(path) or time in table_of(path, kind_of(path), None).columns
+    is_name = re.fullmatch(r"\w+", time) or is_sketch_file(path) or time in table_of(path).columns
     return sql_name(time) if is_name else time
 
 

@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -21,18 +22,15 @@ from calibrant.errors.wording import number
 from calibrant.files.column_options import ColumnSelection, NamedColumns, Options, in_words, listed
 from calibrant.files.column_values import Percents, ValueWords, check_per_cents, shown
 from calibrant.files.column_words import USUAL
-from calibrant.files.engine import SETTINGS, Engines, EngineTable, FileTable, batch_rows, settle
+from calibrant.files.engine import SETTINGS, EngineTable, FileTable, batch_rows, settle
 from calibrant.files.local import first_line, load, reading
 from calibrant.files.odds import probabilities
-from calibrant.files.paths import check_bytes, expand, kind_of, utf8_path
+from calibrant.files.paths import KINDS, check_bytes, ending_of, expand, kind_of, utf8_path
 from calibrant.files.roles import select_probs
-from calibrant.files.sources import table_of
+from calibrant.files.sources import TABLES, check_options, table_of
 from calibrant.files.sql import identifier, literal, number_of
 from calibrant.results.writing import replacing
 from calibrant.runtime.dataclass import dataclass
-
-#: The kinds of files that are written, by their endings.
-ENDINGS: Final = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 
 #: From scores, (n,) or (n, C), to recalibrated ones; raises `InputError` at the first invalid one.
 Map = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -47,53 +45,20 @@ _OUTSIDE: Final = (
 
 @dataclass(frozen=True)
 class ClassColumns:
-    """The classes of a map: their number, their names, and the columns of their probabilities, as ``--probs`` names."""
+    """The classes of a map: their number and their names."""
 
     number: int
     names: Sequence[str] | None
-    probs: str | None
 
 
 def apply_to_file(
-    path: str,
-    output: str,
-    mapped: Map,
-    *,
-    score: str | None = None,
-    classes: ClassColumns | None = None,
-    name: str = "calibrated",
-    comma: bool = False,
-    percent: bool = False,
-    odds: str | None = None,
+    path: str, output: str, mapped: Map, options: Options, *, classes: ClassColumns | None, name: str
 ) -> int:
     """Write a file with columns of mapped scores after the others, and return its number of rows.
 
-    Parameters
-    ----------
-    path : str
-        The file to read: CSV, TSV, Excel, JSON, Parquet or Arrow.
-    output : str
-        The file to write: CSV, Parquet or Arrow, by its ending. It is written as a whole or not at all.
-    mapped : callable
-        The map.
-    score : str, optional
-        The column of the scores; by default the column with a usual name.
-    classes : Classes, optional
-        The classes, for a map of classes.
-    name : str
-        The name of the new column; of classes, what stands before the names of the classes.
-    comma : bool
-        Whether decimals in text have a comma.
-    percent : bool
-        Whether the scores are percentages, numbers from 0 to 100 or texts such as ``85%``. New columns are not.
-    odds : {"decimal", "american"}, optional
-        The form of odds in place of probabilities of classes. New columns are probabilities.
-
-    Raises
-    ------
-    FileError
-        For a file that cannot be read or written, a missing column, a name that is taken, and for a value that is not
-        a score: it names the row.
+    The output is CSV, Parquet or Arrow, by its ending, and is written as a whole or not at all. The options name the
+    scores, by default the column with a usual name, and say how they are written. New columns are plain probabilities.
+    ``name`` is the name of the new column; of classes, what stands before the names of the classes.
     """
     given, (path, *others) = path, expand([path])
     if others:
@@ -101,25 +66,26 @@ def apply_to_file(
         raise FileError(given, problem, f"name one file, such as {path}")
     check_bytes(path)
     kind = kind_of(path)
-    if kind not in ("csv", "json", "parquet", "arrow"):
+    if kind not in TABLES:
         raise FileError(path, f"is a .{kind}, which has no columns", "save the scores as CSV or Parquet")
-    probs = None if classes is None else classes.probs
+    # Texts of percentages may have commas in any kind of file.
+    check_options(path, kind, replace(options, decimal_comma=False))
     # Only a score within a struct needs the engine, which does not keep every type of the other columns.
-    table = table_of(path, kind, None, Engines([path]), Options(score=score or "", probs=probs))
-    columns, names = [_score_of(table, score)] if classes is None else [], [name]
+    table = table_of(path, Options(score=options.score or "", probs=options.probs))
+    columns, names = [_score_of(table, options.score)] if classes is None else [], [name]
     if classes is not None:
-        columns = _columns_of(table, classes)
+        columns = _columns_of(table, classes, options)
         names = [f"{name}_{each}" for each in classes.names or range(classes.number)]
-    kind = ENDINGS[os.path.splitext(output)[1].lower()]
+    kind = KINDS[ending_of(output)]
     _check_names(table, names, kind)
     arrow, header = load("pyarrow", "to write files"), [*table.header, *names]
     rows, failures = 0, []
-    scores = _Scores(table, columns, comma=comma, percent=percent, odds=odds)
+    scores = _Scores(table, columns, options)
 
     def longer() -> Iterator[Any]:
         nonlocal rows
         try:
-            for batch, texts in _batches(table, columns, comma=comma, as_text=percent):
+            for batch, texts in _batches(table, columns, options):
                 wider = [*batch.columns, *_mapped(table, columns, scores.read(texts, rows), mapped, rows)]
                 yield arrow.RecordBatch.from_arrays(wider, schema=_schema(batch.schema, header))
                 rows += batch.num_rows
@@ -147,7 +113,8 @@ def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
     lower = {each.lower(): each for each in table.columns}
     taken = [lower[each.lower()] for each in names if each.lower() in lower]
     if taken:
-        remedy = f"name the new column with --name, such as --name {_free(table.columns)}"
+        free = next(name for k in itertools.count(2) if (name := f"calibrated_{k}") not in lower)
+        remedy = f"name the new column with --name, such as --name {free}"
         raise FileError(table.path, f"has a column named {quoted(taken[0])}", remedy)
     twice = [each for each, count in Counter(table.header).items() if count > 1 and (each or kind != "csv")]
     if twice:
@@ -156,12 +123,6 @@ def _check_names(table: FileTable, names: Sequence[str], kind: str) -> None:
     if cut:
         problem = f"has a column whose name contains the character NUL, {cut[0]!r}"
         raise FileError(table.path, problem, "rename the column")
-
-
-def _free(columns: Sequence[str]) -> str:
-    """Return a name of a new column that no column has."""
-    taken = {name.lower() for name in columns}
-    return next(name for k in itertools.count(2) if (name := f"calibrated_{k}") not in taken)
 
 
 def _schema(schema: Any, header: Sequence[str]) -> Any:
@@ -187,10 +148,10 @@ def _score_of(table: FileTable, score: str | None) -> str:
     return score
 
 
-def _columns_of(table: FileTable, classes: ClassColumns) -> list[str]:
+def _columns_of(table: FileTable, classes: ClassColumns, options: Options) -> list[str]:
     """Return the columns of the probabilities of classes, in their order."""
     named = NamedColumns(table.path, table.columns, "column")
-    found, suffixes = select_probs(named, Options(probs=classes.probs), set())
+    found, suffixes = select_probs(named, Options(probs=options.probs), set())
     words, names = in_words(found, "column"), classes.names
     if len(found) != classes.number:
         problem = f"has {words}, but the map has {classes.number} classes"
@@ -203,9 +164,7 @@ def _columns_of(table: FileTable, classes: ClassColumns) -> list[str]:
     return [found[suffixes.index(name)] for name in names]
 
 
-def _batches(
-    table: FileTable, columns: Sequence[str], *, comma: bool, as_text: bool
-) -> Iterator[tuple[Any, list[Any]]]:
+def _batches(table: FileTable, columns: Sequence[str], options: Options) -> Iterator[tuple[Any, list[Any]]]:
     """Yield all columns as record batches, and the scores in some of them as columns of numbers, or unchanged."""
     if not isinstance(table, EngineTable):
         for batch in table.batches(ColumnSelection(probs=table.columns)):
@@ -213,8 +172,9 @@ def _batches(
         return
     table.check_names(table.columns)
     own = [identifier(name) for name in table.columns[: len(table.header)]]  # paths within structs come after them
-    names = map(identifier, columns)
-    numbers = [name if table.has_types or as_text else number_of(name, comma=comma) for name in names]
+    numbers = list(map(identifier, columns))
+    if not (table.has_types or options.percent):
+        numbers = [number_of(name, comma=options.decimal_comma) for name in numbers]
     scores = [f"{number} AS {identifier(f'{_NUMBER} {i}')}" for i, number in enumerate(numbers)]
     query = f"SELECT {', '.join([*own, *scores])} FROM {table.relation()}"
     with table.connection() as connection:
@@ -249,12 +209,10 @@ def _mapped(
 class _Scores:
     """The scores of a file as probabilities or logits, batch by batch."""
 
-    def __init__(
-        self, table: FileTable, columns: Sequence[str], *, comma: bool, percent: bool, odds: str | None
-    ) -> None:
+    def __init__(self, table: FileTable, columns: Sequence[str], options: Options) -> None:
         self.table, self.columns = table, columns
-        self.comma, self.odds = comma, odds
-        self.percents = {column: self._percents_of(column) for column in columns} if percent else {}
+        self.comma, self.odds = options.decimal_comma, options.odds
+        self.percents = {column: self._percents_of(column) for column in columns} if options.percent else {}
 
     def read(self, columns: Sequence[Any], first: int) -> NDArray[np.float64]:
         """Return the scores of a batch that begins at row ``first``, (n, k)."""

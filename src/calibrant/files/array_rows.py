@@ -46,16 +46,13 @@ from calibrant.files.paths import kind_of
 from calibrant.files.roles import find
 from calibrant.files.sql import literal, sql_option, where_option
 from calibrant.inputs.group_rows import group_name, without_zeros
-from calibrant.inputs.memory import max_memory
+from calibrant.inputs.memory import bytes_in_words, max_memory
 
 # ---------------------------------------------------------------- tables
 
 
 def table_pieces(table: FileTable, selection: ColumnSelection) -> Generator[Piece, None, None]:
-    """Yield the columns of a table by argument, some rows at a time.
-
-    It raises `FileError` at the first cell that is null or no number, or a column of another type than expected.
-    """
+    """Yield the columns of a table by argument, some rows at a time."""
     reader = _TableColumns(table, selection)
     with reading(table.path):
         for batch in table.batches(selection):
@@ -67,6 +64,38 @@ def table_pieces(table: FileTable, selection: ColumnSelection) -> Generator[Piec
             yield piece if selection.odds is None else reader.of_odds(piece, selection.odds)
             reader.start += batch.num_rows
         reader.check_per_cents()
+
+
+def rows_of_counts(
+    pieces: Generator[Piece, None, None], selection: ColumnSelection, path: str, row_of: Callable[[int], int]
+) -> Generator[Piece, None, None]:
+    """Yield two rows for each one: the event with its number as the weight, then its absence with the other number."""
+    start = 0
+    with closing(pieces):
+        for piece in pieces:
+            if "targets" not in piece:  # a look at the groups alone
+                yield piece
+                continue
+            events, trials = (np.asarray(piece[name]).astype(np.float64) for name in ("targets", "weights"))
+            is_bad = ~((events >= 0) & (events <= trials) & (events == np.floor(events)) & (trials == np.floor(trials)))
+            if is_bad.any():
+                row = int(np.argmax(is_bad))
+                names = quoted(selection.targets[0]), quoted(str(selection.weights))
+                problem = f"row {row_of(start + row):,}: expected whole numbers, {names[0]} between 0 and {names[1]}"
+                problem = f"{problem}, got {events[row]:g} of {trials[row]:g}"
+                raise FileError(path, problem, "correct the row", fault=FileFault.VALUE)
+            start += len(events)
+            doubled = {name: _twice(column) for name, column in piece.items()}
+            doubled["targets"] = np.tile(np.array([1, 0]), len(events))
+            doubled["weights"] = np.stack([events, trials - events], axis=1).reshape(-1)
+            yield doubled
+
+
+def _twice(column: Column) -> Column:
+    """Return each row twice."""
+    if isinstance(column, ValueWords):
+        return ValueWords(column.names, np.repeat(column.codes, 2))
+    return np.repeat(column, 2, axis=0)
 
 
 class _TableColumns:
@@ -374,22 +403,14 @@ Open = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
 class StoredArray:
     """An array in a file, read some rows at a time.
 
-    Parameters
-    ----------
-    path, what : str
-        The file, and the array in words.
-    start : callable
-        Opens the array's bytes, from its header on.
-    zipped : bool
-        Whether it is the member of an archive. All bytes of a member are read, in their order, so that the archive's
-        checksum is compared.
+    All bytes of the member of an archive are read, in their order, so that the archive's checksum is compared.
     """
 
     def __init__(self, path: str, what: str, start: Open, *, zipped: bool) -> None:
-        self.what = what
+        self.what = what  #: the array in words
         self._path = path
-        self._start = start
-        self._zipped = zipped
+        self._start = start  # opens the array's bytes, from its header on
+        self._zipped = zipped  # whether it is the member of an archive
         with start() as stream:
             self.shape, self._by_columns, self.dtype = _read_header(stream)
         problem = None
@@ -429,8 +450,6 @@ class StoredArray:
         """Yield the rows in their order, so many at a time; of a member always all rows.
 
         An array that is stored column after column is read as a whole.
-
-        It raises `FileError` for such an array that is too large.
         """
         stop = len(self) if stop is None else stop
         with self._start() as stream:
@@ -450,7 +469,7 @@ class StoredArray:
     def _whole(self, stream: IO[bytes]) -> NDArray[Any]:
         size = len(self) * self.row_bytes
         if size > max_memory():
-            problem = f"{self.what} takes {size / 1e9:,.1f} GB and is stored column after column"
+            problem = f"{self.what} takes {bytes_in_words(size)} and is stored column after column"
             remedy = "save numpy.ascontiguousarray of it, or raise CALIBRANT_MAX_MEMORY"
             raise FileError(self._path, problem, remedy)
         return self._take(stream, len(self) * self.width).reshape(self.shape, order="F")
@@ -479,8 +498,6 @@ def array_pieces(
     """Yield arrays, given by their names, by argument and some rows at a time.
 
     They are read from row 0 on, or from the row in ``firsts``, as many rows as ``stop``.
-
-    It raises `FileError` for text where numbers are expected, and what is not a percentage.
     """
     columns = _ArrayColumns(path, selection, stored)
     rows = max(1, min(_ROWS, _BATCH // sum(array.row_bytes for array in stored.values())))

@@ -43,22 +43,14 @@ class Background(Generic[Item]):
     Signals reach the main thread alone, and engines do not look at them. So the main thread waits here, where Ctrl-C
     ends the wait, and leaving the context stops the other thread. It is a daemon: an executor's thread would keep the
     process alive where Ctrl-C comes before the context is entered.
-
-    Parameters
-    ----------
-    items : iterator
-        Advanced, and closed, on the other thread alone.
-    interrupt : callable
-        Called from the main thread to cut short what the other thread waits for.
-    waiting : int
-        How many items may be made before they are asked for: they take memory.
     """
 
-    def __init__(self, items: Iterator[Item], interrupt: Callable[[], None] = lambda: None, waiting: int = 1) -> None:
-        self._items = items
-        self._interrupt = interrupt
+    def __init__(self, items: Iterator[Item], interrupt: Callable[[], None] = lambda: None) -> None:
+        self._items = items  # advanced, and closed, on the other thread alone
+        self._interrupt = interrupt  # cuts short, from the main thread, what the other thread waits for
         self._stopped = threading.Event()
-        self._made: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(waiting)
+        #: A single item is made before it is asked for: items take memory.
+        self._made: queue.Queue[tuple[Item | None, BaseException | None]] = queue.Queue(1)
         self._thread = threading.Thread(target=self._work, name="calibrant-reader", daemon=True)
 
     def __enter__(self) -> Background[Item]:

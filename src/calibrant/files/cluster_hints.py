@@ -47,7 +47,8 @@ def cluster_hint(cells: Mapping[str, Sequence[Any]], errors: Errors | None = Non
     many, with few rows each, and the ``errors`` of their rows, where they are known, are not independent.
     """
     repeated = [name for name, values in cells.items() if is_repeated(values)]
-    codes = {name: _codes(cells[name]) for name in parts_of_ids(repeated)}
+    texts = {name: [str(cell).strip() for cell in cells[name]] for name in parts_of_ids(repeated)}
+    codes = {name: np.unique(labels, return_inverse=True)[1].reshape(-1) for name, labels in texts.items()}
     alone = tuple((name,) for name in named_as_ids(repeated) if _are_things(codes[name], errors))
     parts = parts_of_ids(repeated)[:_PARTS]
     if alone or not parts:
@@ -62,12 +63,6 @@ def cluster_hint(cells: Mapping[str, Sequence[Any]], errors: Errors | None = Non
     if not finest or not _are_things(_together({name: known[name] for name in finest}), errors):
         return ()
     return (finest,)
-
-
-def _codes(cells: Sequence[Any]) -> NDArray[np.intp]:
-    """Return the place of each row's label among the labels."""
-    codes: NDArray[np.intp] = np.unique([str(cell).strip() for cell in cells], return_inverse=True)[1].reshape(-1)
-    return codes
 
 
 def _are_things(codes: NDArray[np.intp], errors: Errors | None) -> bool:

@@ -42,39 +42,17 @@ FirstCells = Callable[[int], Mapping[str, Sequence[Any]]]
 
 
 class Candidates:
-    """Columns by what their first cells look like; with ``percent``, numbers up to 100 may be per cents.
-
-    Attributes
-    ----------
-    scores : tuple of str
-        Numbers from 0 to 1, and not only these two.
-    outcomes : tuple of str
-        0 and 1, but for a few cells, or true and false; then two words; then a single value.
-    ties : tuple of str
-        Those of the outcomes that are 0, 0.5 and 1.
-    classes : tuple of str
-        Whole numbers or words, each more often than once, or named like the columns of a table.
-    lists : tuple of str
-        Lists, or rows of an array, that add up to 1.
-    tables : tuple of tuple of str
-        Neighbours among the scores that add up to 1 in every row, the longest first.
-    odds : mapping of tuple of str to str
-        Neighbours that are odds of all classes, and their form: decimal or american.
-    logs : list of str
-        Those of the scores that are logarithms of probabilities.
-    flags : mapping of str to tuple of str
-        The options that say how the numbers of a column are written, where they are not plain fractions.
-    cells : mapping of str to sequence
-        The first cells of every column. Arrays with fewer rows than others are left out.
-    """
+    """Columns by what their first cells look like; with ``percent``, numbers up to 100 may be per cents."""
 
     def __init__(self, cells: Mapping[str, Sequence[Any]], *, percent: bool = False) -> None:
         rows = max(map(len, cells.values()), default=0)
+        #: The first cells of every column. Arrays with fewer rows than others are left out.
         self.cells = {name: values for name, values in cells.items() if len(values) == rows}
         self._labels: dict[str, tuple[str, ...]] = {}
         self._numbers: dict[str, NDArray[np.float64]] = {}
+        #: The options that say how the numbers of a column are written, where they are not plain fractions.
         self.flags: dict[str, tuple[str, ...]] = {}
-        self.logs: list[str] = []
+        self.logs: list[str] = []  #: those of the scores that are logarithms of probabilities
         kinds: dict[str, str] = {}
         for name, values in list(self.cells.items()):
             values = self.cells[name] = _with_lists(values)
@@ -88,12 +66,18 @@ class Candidates:
         def of(*wanted: str) -> tuple[str, ...]:
             return tuple(name for kind in wanted for name in kinds if kinds[name] == kind)
 
-        self.scores, self.lists, self.outcomes = of("score"), of("lists"), of("outcome", "words", "constant")
+        self.scores = of("score")  #: numbers from 0 to 1, and not only these two
+        self.lists = of("lists")  #: lists, or rows of an array, that add up to 1
+        #: 0 and 1, but for a few cells, or true and false; then two words; then a single value.
+        self.outcomes = of("outcome", "words", "constant")
+        #: Those of the outcomes that are 0, 0.5 and 1.
         self.ties = tuple(name for name in self.outcomes if _TIES.issubset(self.numbers(name)))
+        #: Neighbours among the scores that add up to 1 in every row, the longest first.
         self.tables = _tables(self.scores, [self.numbers(name) for name in self.scores])
-        self.odds = _odds(self._numbers)
+        self.odds = _odds(self._numbers)  #: neighbours that are odds of all classes, and their form
         of_tables = (name for name in of("text") if any(order_of(table, self.labels(name)) for table in self.tables))
         numbered = (name for name in of("") if role_of(name) in ("true", "label") and self._are_indices(name))
+        #: Whole numbers or words, each more often than once, or named like the columns of a table.
         self.classes = tuple(sorted({*of("label"), *of_tables, *numbered}, key=list(kinds).index))
 
     def _are_indices(self, name: str) -> bool:
@@ -318,13 +302,12 @@ def _kind(cells: Sequence[Any], numbers: NDArray[np.float64]) -> str:
     if not present or isinstance(present[0], (dict, list)):
         return "lists" if present and _are_rows(present) else ""
     known = numbers[~np.isnan(numbers)].tolist()
-    rules = _rules_of_texts(present) if len(known) < len(present) else _rules_of_numbers(known)
+    if len(known) < len(present):
+        values = {str(cell).strip().lower() for cell in present}
+        rules = {"words": len(values) == 2, "label": _recur(values, present), "text": len(values) <= _CLASSES}
+    else:
+        rules = _rules_of_numbers(known)
     return next((kind for kind, fits in rules.items() if fits), "")
-
-
-def _rules_of_texts(cells: Sequence[Any]) -> dict[str, bool]:
-    values = {str(cell).strip().lower() for cell in cells}
-    return {"words": len(values) == 2, "label": _recur(values, cells), "text": len(values) <= _CLASSES}
 
 
 def _rules_of_numbers(numbers: Sequence[float]) -> dict[str, bool]:

@@ -58,10 +58,29 @@ class Options:
     without_outcomes: bool = False  #: whether the scores alone are read
 
     @property
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """The names, expressions and patterns of columns, by the options that have them."""
+        single = {
+            "--score": self.score,
+            "--outcome": self.outcome,
+            "--probs": self.probs,
+            "--target": self.target,
+            "--weight": self.weight,
+            "--events": self.events,
+            "--trials": self.trials,
+        }
+        several = {"--scores": self.models, "--by": self.by, "--cluster": self.clusters, "--on": self.on}
+        return {option: () if name is None else (name,) for option, name in single.items()} | several
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """The names and patterns of columns."""
-        single = (self.score, self.outcome, self.probs, self.target, self.weight, self.events, self.trials)
-        return (*filter(None, single), *self.models, *self.by, *self.clusters, *self.on)
+        """The names, expressions and patterns of columns."""
+        return tuple(name for names in self.named.values() for name in names if name)
+
+    @property
+    def name_scores(self) -> bool:
+        """Whether an option names the scores, or the columns of classes or models."""
+        return self.score is not None or self.probs is not None or bool(self.models)
 
 
 #: What scores without outcomes have in place of the column of targets: SQL with the same number in each row.
@@ -72,18 +91,23 @@ LOGITS = re.compile(r"logits?(_.*)?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class ColumnReading:
-    """One way to read a file: the options that say it, and the case in which they are right.
+    """One way to read a file: the values of the options that say it, and the case in which they are right.
 
     ``always`` is true where the case is said though no other reading is left, `is_named` where the name of the truth
     says that it is one, and `sql` where an option holds an expression. ``flags`` say how the numbers are written.
     """
 
-    options: tuple[str, ...]
+    values: Mapping[str, str]
     case: str = ""
     always: bool = False
     is_named: bool = True
     sql: bool = False
     flags: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options and their values."""
+        return tuple(word for pair in self.values.items() for word in pair)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -245,24 +269,14 @@ class NamedColumns:
 
     def _given(self, options: Options) -> Iterator[tuple[str, str, bool]]:
         """Yield each option, a name that it has, and whether it can only be a name."""
-        names: dict[str, tuple[str | None, ...]] = {
-            "--score": (options.score,),
-            "--outcome": (options.outcome,),
-            "--weight": (options.weight,),
-            "--events": (options.events,),
-            "--trials": (options.trials,),
-            "--by": options.by,
-            "--cluster": options.clusters,
-            "--on": options.on,
-        }
-        for option, name in ((option, name) for option, given in names.items() for name in given):
-            if name is not None:
-                yield option, name, _is_name(name)
-        lists = {"--probs": (options.probs,), "--target": (options.target,), "--scores": options.models}
-        for option, text in ((option, text) for option, given in lists.items() for text in given):
-            if text is not None and text not in self.columns:
-                parts = filter(None, map(str.strip, text.split(",")))
-                yield from ((option, name, not _is_glob(name)) for name in parts)
+        named, lists = options.named, ("--probs", "--target", "--scores")
+        for option in sorted(named, key=lists.__contains__):  # lists of columns last
+            for text in named[option]:
+                if option not in lists:
+                    yield option, text, _is_name(text)
+                elif text not in self.columns:
+                    parts = filter(None, map(str.strip, text.split(",")))
+                    yield from ((option, name, not _is_glob(name)) for name in parts)
 
     def free(self, taken: Collection[str | None]) -> list[str]:
         """Return the columns that usual names may stand for: those of the file that no option names."""

@@ -42,7 +42,7 @@ from calibrant.files.column_words import (
     role_of,
 )
 from calibrant.files.same_labels import classes_in_rows, equality, label_of
-from calibrant.files.sql import literal, sql_name, sql_option
+from calibrant.files.sql import joined_conditions, literal, sql_name, sql_option
 
 _NAMED: Final = 6  # columns of a kind that an error names
 LISTED: Final = 4  #: readings that an error lists
@@ -69,10 +69,9 @@ class Readings:
         """Return the readings that names and values allow, each as the options that are not yet there."""
         readings: dict[tuple[str, ...], ColumnReading] = {}
         for reading in (self._left(each) for found in self._all() for each in self._with_event(found)):
-            is_computed = reading.flags and dict(zip(reading.options[::2], reading.options[1::2], strict=True)).get(
-                "--score", self.options.score
-            ) not in (None, *self.seen.cells)
-            if reading.words and not is_computed:  # an expression computes with plain fractions
+            score = reading.values.get("--score", self.options.score)
+            is_computed = score is not None and score not in self.seen.cells
+            if reading.words and not (reading.flags and is_computed):  # an expression computes with plain fractions
                 readings.setdefault(reading.words, reading)
         return list(readings.values())
 
@@ -83,16 +82,18 @@ class Readings:
         stated |= {("--score", name) for name in options.models}
         stated |= {("--odds", options.odds), ("--labels", ",".join(options.labels or ()))}
         given = {"--percent": options.percent, "--decimal-comma": options.decimal_comma}
-        pairs = list(zip(reading.options[::2], reading.options[1::2], strict=True))
-        named = [name for option, value in pairs if option in ("--score", "--probs") for name in value.split(",")]
+        values = dict(reading.values)
+        named = [name for option in ("--score", "--probs") if option in values for name in values[option].split(",")]
         flags = dict.fromkeys(flag for name in named for flag in self.seen.flags.get(name, ()) if not given[flag])
         flags |= dict.fromkeys(reading.flags)
-        pairs = [(option, self._sql(value) if option == "--score" else value) for option, value in pairs]
-        if named and set(named) <= set(self.seen.logs) and ("--probs", ",".join(named)) in pairs:
-            flags["--logits"] = None  # the softmax of logarithms of probabilities
-        pairs = [(option, self._short(value) if option == "--probs" else value) for option, value in pairs]
-        left = tuple(word for pair in pairs if pair not in stated for word in pair)
-        return replace(reading, options=left, flags=tuple(flags))
+        if "--score" in values:
+            values["--score"] = self._sql(values["--score"])
+        if "--probs" in values:
+            if set(named) <= set(self.seen.logs):
+                flags["--logits"] = None  # the softmax of logarithms of probabilities
+            values["--probs"] = self._short(values["--probs"])
+        left = {option: value for option, value in values.items() if (option, value) not in stated}
+        return replace(reading, values=left, flags=tuple(flags))
 
     def _short(self, names: str) -> str:
         """Return the pattern of many numbered columns; else their names."""
@@ -106,18 +107,21 @@ class Readings:
         """Return the name of a score; of logarithms of probabilities, the SQL of the probabilities."""
         return f"exp({sql_name(score)})" if score in self.seen.logs else score
 
+    def _fraction(self, score: str) -> str:
+        """Return the SQL of a score's probability."""
+        return self._sql(score) if score in self.seen.logs else sql_name(score)
+
     def says_how(self, reading: ColumnReading) -> bool:
         """Whether a reading says how numbers are written, so that they are probabilities."""
-        if "--odds" in reading.options:
+        if "--odds" in reading.values:
             return True
         scores = (self.options.score, *self.options.models, *(self.options.probs or "").split(","))
         return bool(reading.flags) and {*filter(None, scores)} <= set(self.seen.scores)
 
     def is_named(self, reading: ColumnReading) -> bool:
         """Whether the name of a reading's score, or of its classes, says that they are probabilities."""
-        values = dict(zip(reading.options[::2], reading.options[1::2], strict=True))
-        scores = values.get("--score", values.get("--probs", "")).split(",")
-        return not {"--score", "--probs"} & values.keys() or any(map(is_like_scores, scores))
+        scores = reading.values.get("--score", reading.values.get("--probs"))
+        return scores is None or any(map(is_like_scores, scores.split(",")))
 
     def of_percent(self) -> Readings:
         """Return the readings in which numbers up to 100 may be per cents."""
@@ -151,7 +155,7 @@ class Readings:
     def _of_one_hot(self, columns: Sequence[str]) -> list[ColumnReading]:
         """Return the readings of a column of lists next to lists with a 1 for the true class."""
         return [
-            ColumnReading(("--probs", columns[0], "--target", name), f"if {quoted(name)} holds the true class")
+            ColumnReading({"--probs": columns[0], "--target": name}, f"if {quoted(name)} holds the true class")
             for name in self.seen.one_hot
             if columns[0] in self.seen.lists and name != columns[0] and name not in self.taken
         ]
@@ -191,7 +195,7 @@ class Readings:
         """Return the readings of a column whose name and numbers say that it may be the log-odds of one event."""
         return [
             ColumnReading(
-                ("--score", name, "--outcome", truth),
+                {"--score": name, "--outcome": truth},
                 f"if {quoted(name)} is the log-odds of the event in {quoted(truth)}",
                 always=True,
                 flags=("--logits",),
@@ -214,13 +218,14 @@ class Readings:
                 (draw,) = {*columns} - {one, other}
                 texts = map(literal, (one, other, draw))
                 results = "CASE WHEN {3} > {4} THEN {0} WHEN {3} < {4} THEN {1} ELSE {2} END"
-                options = ("--probs", ",".join(columns), "--outcome", results.format(*texts, first, second))
-                return [ColumnReading((*options, "--labels", ",".join(columns)), case, always=True, sql=True)]
+                outcome, labels = results.format(*texts, first, second), ",".join(columns)
+                values = {"--probs": labels, "--outcome": outcome, "--labels": labels}
+                return [ColumnReading(values, case, always=True, sql=True)]
             has_ties = bool(np.any(points[0] == points[1]))
             case += ", and you want to leave ties out" * has_ties
-            ties = self._and_where(f"{first} <> {second}") if has_ties else ()
-            options = ("--score", one, "--outcome", f"{first} > {second}", *ties)
-            return [ColumnReading(options, case, always=True, sql=True)]
+            values = {"--score": one, "--outcome": f"{first} > {second}"}
+            values |= self._and_where(f"{first} <> {second}") if has_ties else {}
+            return [ColumnReading(values, case, always=True, sql=True)]
         return []
 
     def _points(self, one: str, other: str) -> tuple[str, str] | None:
@@ -234,19 +239,18 @@ class Readings:
                     return name, of_rival
         return None
 
-    def _and_where(self, condition: str) -> tuple[str, str]:
+    def _and_where(self, condition: str) -> dict[str, str]:
         """Return the option of a condition, next to the one that is there."""
-        where = self.options.where
-        return "--where", condition if where is None else f"({where}) AND {condition}"
+        return {"--where": joined_conditions(self.options.where, condition)}
 
     def of_rows(self, score: str) -> list[ColumnReading]:
         """Return the readings of a table with a row for each class: the event is that the class is the true one."""
         readings = []
         for name, truth, cases in classes_in_rows(self.seen, score):
             case = f"if each row has the probability of the class in {quoted(name)}"
-            cluster = ("--cluster", *cases) if cases and not self.options.clusters else ()
-            right = equality(self.seen, name, truth)
-            readings.append(ColumnReading(("--score", score, "--outcome", right, *cluster), case, sql=True))
+            values = {"--score": score, "--outcome": equality(self.seen, name, truth)}
+            values |= {"--cluster": cases[0]} if cases and not self.options.clusters else {}
+            readings.append(ColumnReading(values, case, sql=True))
         return readings
 
     def _of_odds(self, truths: Sequence[str]) -> list[ColumnReading]:
@@ -258,17 +262,15 @@ class Readings:
                 continue
             case = f"if {quoted(name)} are decimal odds (1 / odds includes the margin of the bookmaker)"
             for truth in _best(self.seen, self._fitting([name], truths, ()), [name]):
-                labels = self.seen.labels(truth)
-                for other, event in (labels, labels[::-1]) if len(labels) == 2 else ():
-                    if event_of(labels) in (None, event):
-                        options = ("--score", f"1 / {sql_name(name)}", "--outcome", truth, *_spelled(other, event))
-                        readings.append(ColumnReading(options, case, always=True, sql=True))
+                for spelled in _events(self.seen.labels(truth)).values():
+                    values = {"--score": f"1 / {sql_name(name)}", "--outcome": truth, **spelled}
+                    readings.append(ColumnReading(values, case, always=True, sql=True))
         return readings
 
     def _of_counts(self, scores: Sequence[str]) -> list[ColumnReading]:
         """Return the readings of scores of levels, next to the numbers of events and trials of each level."""
         return [
-            ColumnReading(("--score", score, "--events", events, "--trials", trials), is_named=False)
+            ColumnReading({"--score": score, "--events": events, "--trials": trials}, is_named=False)
             for score in scores
             for events, trials in self.seen.counts_beside(score)
         ]
@@ -285,7 +287,7 @@ class Readings:
         pairs = _best_pairs(seen, scores, self._fitting(scores, truths, predicted))[: 2 * LISTED]
         readings = [each for score, truth in pairs for each in self._of_pair(score, truth, truths, predicted)]
         if self.options.models or self.options.percent:  # models are columns, and the expressions are of fractions
-            readings = [each for each in readings if each.options[1] in scores]
+            readings = [each for each in readings if each.values["--score"] in scores]
         return self._with_right(scores[0], [truth for _, truth in pairs], readings) if len(scores) == 1 else readings
 
     def _answers(self, truths: Sequence[str], score: str) -> list[str]:
@@ -337,7 +339,7 @@ class Readings:
         """
         seen, is_named, labels = self.seen, _is_named_so(score, truth), self.seen.labels(truth)
         case = f"if {quoted(score)} is the probability of the event in {quoted(truth)}"
-        event = ColumnReading(("--score", score, "--outcome", truth), case, is_named=is_named)
+        event = ColumnReading({"--score": score, "--outcome": truth}, case, is_named=is_named)
         if follow_up := self._follow_up(score):
             case = f"if {quoted(truth)} is known at the time in {quoted(score)} for every row"
             censored = f"for censored times in {quoted(follow_up)}, see docs/censoring.md"
@@ -364,14 +366,14 @@ class Readings:
 
         Without a usual word, the event is the label of the larger scores, if these differ beyond chance.
         """
-        if reading.sql or reading.options[::2] != ("--score", "--outcome") or self.options.labels:
+        if reading.sql or reading.values.keys() != {"--score", "--outcome"} or self.options.labels:
             return [reading]
-        _, score, _, truth = reading.options
+        score, truth = reading.values.values()
         labels = self.seen.labels(truth)
         if truth in self.seen.ties:
-            where = self._and_where(f"{sql_name(truth)} <> 0.5")
+            values = {**reading.values, **self._and_where(f"{sql_name(truth)} <> 0.5")}
             case = f"if 0.5 in {quoted(truth)} is a tie, and you want to leave ties out"
-            return [replace(reading, options=(*reading.options, *where), case=case, always=True)]
+            return [replace(reading, values=values, case=case, always=True)]
         if score not in self.seen.scores or len(labels) != 2 or any("," in label for label in labels):
             return [reading]
         usual = event_of(labels, score)
@@ -380,7 +382,7 @@ class Readings:
         for other, label in (likely, likely[::-1]):
             if usual == label or (usual is None and not (is_sure and readings)):
                 case = f"if {quoted(label)} in column {quoted(truth)} is the event" if usual is None else reading.case
-                readings.append(replace(reading, options=(*reading.options, *_spelled(other, label)), case=case))
+                readings.append(replace(reading, values={**reading.values, **_spelled(other, label)}, case=case))
         return readings
 
     def _of_judge(self, score: str, truth: str, predicted: Sequence[str]) -> list[ColumnReading]:
@@ -399,10 +401,8 @@ class Readings:
     def _right(self, score: str, truth: str, guess: str, doubt: str = "") -> ColumnReading:
         """Return the reading of a score as the probability that a predicted label is the true one."""
         case = f"if {quoted(score)} is the probability of the predicted label {quoted(guess)}{doubt}"
-        right = equality(self.seen, guess, truth)
-        return ColumnReading(
-            ("--score", score, "--outcome", right), case, is_named=_is_named_so(score, truth), sql=True
-        )
+        values = {"--score": score, "--outcome": equality(self.seen, guess, truth)}
+        return ColumnReading(values, case, is_named=_is_named_so(score, truth), sql=True)
 
     def _share_labels(self, truth: str, guess: str, predicted: Sequence[str]) -> bool:
         """Whether columns share labels; if the names leave open that one is predicted, both of two labels."""
@@ -416,48 +416,30 @@ class Readings:
         one, other = (truth, guess) if is_label and is_rival else (guess, truth)
         doubt = f" or {quoted(other)}" if is_rival and not is_label else ""
         readings = [replace(self._right(score, other, one, doubt), is_named=is_named)]
-        case = readings[0].case
+        case = f"{readings[0].case}, and you want to evaluate the probability of the event"
         if not doubt and len(labels) == len(self.seen.labels(guess)) == len(label_of(self.seen, guess, truth)) == 2:
-            readings += [
-                ColumnReading(
-                    options,
-                    f"{case}, and you want to evaluate the probability of the event",
-                    is_named=is_named,
-                    sql=True,
-                )
-                for options in self._as_event(score, other, one)
-            ]
+            same, name = label_of(self.seen, one, other), self._fraction(score)
+            for event, spelled in _events(self.seen.labels(other)).items():
+                probability = f"CASE WHEN {_equals(one, same[event])} THEN {name} ELSE 1 - {name} END"
+                values = {"--score": probability, "--outcome": other, **spelled}
+                readings.append(ColumnReading(values, case, is_named=is_named, sql=True))
         return readings
-
-    def _as_event(self, score: str, truth: str, predicted: str) -> list[tuple[str, ...]]:
-        """Return the options that read a score of a predicted label as that of the event; of each label if unknown."""
-        labels, name = self.seen.labels(truth), sql_name(score)
-        name, spelled = self._sql(score) if score in self.seen.logs else name, label_of(self.seen, predicted, truth)
-        return [
-            (
-                *("--score", f"CASE WHEN {_equals(predicted, spelled[event])} THEN {name} ELSE 1 - {name} END"),
-                *("--outcome", truth, *_spelled(other, event)),
-            )
-            for other, event in (labels, labels[::-1])
-            if event_of(labels) in (None, event)
-        ]
 
     def of_right(self, score: str, right: str) -> list[ColumnReading]:
         """Return the readings of a score next to a column with whether a prediction was correct."""
         case = f"if {quoted(score)} is the probability that {quoted(right)} is true"
-        answer = ColumnReading(("--score", score, "--outcome", right), case)
+        answer = ColumnReading({"--score": score, "--outcome": right}, case)
         yes, numbers = event_of(self.seen.labels(right)), self.seen.numbers(score)
         may_be_below = score in self.seen.scores and not has_word(score, "confidence")
         if yes is None or not (may_be_below and (numbers < 0.5).any()):
             return [answer]
         if self.options.percent:  # the expressions compare fractions
             return [replace(answer, always=True)]
-        probability = self._sql(score) if score in self.seen.logs else sql_name(score)
-        event = ("--score", score, "--outcome", f"({probability} >= 0.5) = ({_equals(right, yes)})")
+        event = {"--score": score, "--outcome": f"({self._fraction(score)} >= 0.5) = ({_equals(right, yes)})"}
         predicted = "which is predicted if this probability is 0.5 or more"
         case = f"if {quoted(score)} is the probability of an event, {predicted}"
         larger = f"{case}, and you want to evaluate the larger of this probability and its complement"
-        top = ColumnReading((*event, "--notion", "top-label"), larger, sql=True)
+        top = ColumnReading({**event, "--notion": "top-label"}, larger, sql=True)
         return [ColumnReading(event, case, sql=True), top, answer]
 
     def _of_complements(self, columns: Sequence[str], truths: Sequence[str]) -> list[ColumnReading]:
@@ -470,10 +452,10 @@ class Readings:
             order, event = order_of(columns, labels) or (), event_of(labels)
             for label in [each for each in order if event in (None, each)]:
                 score, (other,) = columns[order.index(label)], [each for each in order if each != label]
-                options = ("--score", score, "--outcome", truth, *_spelled(other, label))
+                values = {"--score": score, "--outcome": truth, **_spelled(other, label)}
                 is_named = any(_is_named_so(name, truth) for name in columns)
                 case = f"if {quoted(label)} in column {quoted(truth)} is the event"
-                readings.append(ColumnReading(options, case, is_named=is_named))
+                readings.append(ColumnReading(values, case, is_named=is_named))
         return readings
 
     def _of_classes(self, columns: Sequence[str], truths: Sequence[str]) -> list[ColumnReading]:
@@ -484,15 +466,13 @@ class Readings:
             fitting = [name for name in fitting if self._fits(columns, name)]
         readings = []
         for truth in _best(self.seen, fitting, columns):
-            labels, names, is_named = self.seen.labels(truth), ",".join(columns), self._fits(columns, truth)
-            case = f"if {quoted(truth)} holds the true class"
-            odds = self.seen.odds.get(tuple(columns))
-            form = ("--odds", odds) if odds is not None else ()
-            if odds is not None:
+            values, case = {"--probs": ",".join(columns), "--target": truth}, f"if {quoted(truth)} holds the true class"
+            if odds := self.seen.odds.get(tuple(columns)):
+                values["--odds"] = odds
                 case = f"if {_some(columns)} are the odds of the classes in {quoted(truth)}"
-            reading = ColumnReading(("--probs", names, "--target", truth, *form), case, is_named=is_named)
+            reading = ColumnReading(values, case, is_named=self._fits(columns, truth))
             known = options.labels is not None or options.class_names is not None
-            ordered = reading if known else self._in_order(reading, columns, labels)
+            ordered = reading if known else self._in_order(reading, columns, self.seen.labels(truth))
             readings += [] if ordered is None else [ordered]
         return readings
 
@@ -501,17 +481,19 @@ class Readings:
         width = len(columns) if len(columns) > 1 else self.seen.width(columns[0])
         numbers, order = tuple(map(str, range(width))), order_of(columns, labels) if len(columns) > 1 else None
         if order is not None:
-            left = () if order == numbers else ("--labels", ",".join(order))
-            return replace(reading, options=(*reading.options, *left))
-        if len(columns) == 1 and len(labels) == width and not self.seen.are_in_order(columns[0], reading.options[3]):
+            left = {} if order == numbers else {"--labels": ",".join(order)}
+            return replace(reading, values={**reading.values, **left})
+        truth = reading.values["--target"]
+        if len(columns) == 1 and len(labels) == width and not self.seen.are_in_order(columns[0], truth):
             return None  # the lists have another order than the labels
         if {*labels} <= {*numbers}:
-            case = f"if value 0 in {quoted(reading.options[3])} is the class of column {quoted(columns[0])}, and so on"
+            case = f"if value 0 in {quoted(truth)} is the class of column {quoted(columns[0])}, and so on"
             return reading if len(columns) == 1 else replace(reading, case=case, always=True)
         guess = _numbered_or_listed(columns, labels, width)
         if guess is None:
             return reading if len(columns) == 1 else None
-        return replace(reading, options=(*reading.options, *guess[1:]), case=guess[0], always=True)
+        case, order_of_labels = guess
+        return replace(reading, values={**reading.values, "--labels": order_of_labels}, case=case, always=True)
 
     def _multilabel(self) -> list[ColumnReading]:
         """Return the reading of several scores, each with its outcome: ``prob_toxic`` and ``toxic``, and so on."""
@@ -527,8 +509,9 @@ class Readings:
         if len(pairs) < 2:
             return []
         scores, targets = zip(*pairs, strict=True)
-        notion = () if scores in self.seen.tables and len(scores) > 2 else ("--notion", "multilabel")  # else one-hot
-        return [ColumnReading(("--probs", ",".join(scores), "--target", ",".join(targets), *notion))]
+        values = {"--probs": ",".join(scores), "--target": ",".join(targets)}
+        is_one_hot = scores in self.seen.tables and len(scores) > 2
+        return [ColumnReading(values if is_one_hot else {**values, "--notion": "multilabel"})]
 
     def _guesses(self, columns: Sequence[str], truths: Sequence[str]) -> list[str]:
         """Return the columns that follow the scores in every row, so are predicted, where another may be the truth."""
@@ -543,7 +526,7 @@ class Readings:
 
     def in_words(self, readings: Sequence[ColumnReading]) -> str:
         """Return which columns may hold what."""
-        values = dict(zip(readings[0].options[::2], readings[0].options[1::2], strict=True))
+        values = readings[0].values
         kinds: list[tuple[str, Sequence[str]]] = []
         if "--probs" in values:
             kinds.append(("probabilities of classes", self.seen.lists or values["--probs"].split(",")))
@@ -628,21 +611,26 @@ class Readings:
 # ---------------------------------------------------------------- evidence
 
 
-def _numbered_or_listed(columns: Sequence[str], labels: Sequence[str], width: int) -> tuple[str, ...] | None:
-    """Return the case and the options of labels that are as many as the columns, but do not name them."""
+def _numbered_or_listed(columns: Sequence[str], labels: Sequence[str], width: int) -> tuple[str, str] | None:
+    """Return the case and the order of labels that are as many as the columns, but do not name them."""
     if len(labels) != width or any("," in label for label in labels):
         return None
     first = f"the class of column {quoted(columns[0])}" if len(columns) > 1 else "the first of each list"
     if labels == tuple(str(number + 1) for number in range(width)):
-        return f"if label 1 is {first}, and so on", "--labels", f"1-{width}" if width > 2 else "1,2"
+        return f"if label 1 is {first}, and so on", f"1-{width}" if width > 2 else "1,2"
     if len(columns) > 1:
         return None
-    return f"if {quoted(labels[0])} is {first}, and so on in this order", "--labels", ",".join(labels)
+    return f"if {quoted(labels[0])} is {first}, and so on in this order", ",".join(labels)
 
 
 def _of_one_split(readings: Sequence[ColumnReading]) -> list[ColumnReading]:
     """Return the readings whose columns have a word in common, such as ``val_probs`` and ``val_labels``; else all."""
-    alike = [each for each in readings if set(words_of(each.options[1])) & set(words_of(each.options[3]))]
+    columns = [(each.values["--probs"], each.values["--target"]) for each in readings]
+    alike = [
+        each
+        for each, (probs, target) in zip(readings, columns, strict=True)
+        if set(words_of(probs)) & set(words_of(target))
+    ]
     return list(alike or readings)
 
 
@@ -745,9 +733,18 @@ def _equals(name: str, label: str) -> str:
     return {"1": f"{column} = 1", "true": column}.get(label, f"{column} = {literal(label)}")
 
 
-def _spelled(other: str, event: str) -> tuple[str, ...]:
+def _events(labels: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return which of two labels may be the event, each with the option that names it: both, if none says that it is.
+
+    Other numbers of labels have no event.
+    """
+    pairs = (labels, labels[::-1]) if len(labels) == 2 else ()
+    return {event: _spelled(other, event) for other, event in pairs if event_of(labels) in (None, event)}
+
+
+def _spelled(other: str, event: str) -> dict[str, str]:
     """Return the option that names two labels, the event second; empty if its name says it already."""
-    return () if event in ("1", "true") else ("--labels", f"{other},{event}")
+    return {} if event in ("1", "true") else {"--labels": f"{other},{event}"}
 
 
 def _some(names: Sequence[str]) -> str:

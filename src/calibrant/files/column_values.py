@@ -419,13 +419,7 @@ def joined(columns: Sequence[Column]) -> ValueWords:
 
 
 def parted(name: str, number: int) -> tuple[str, ...]:
-    """Return the names of so many columns that `joined` has made one name of.
-
-    Raises
-    ------
-    InputError
-        If other names would give the same one.
-    """
+    """Return the names of so many columns that `joined` has made one name of; an error if others give the same one."""
     if number == 1:
         return (name,)
     width, ways = len(BETWEEN), set()

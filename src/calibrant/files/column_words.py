@@ -20,13 +20,14 @@ class Usual(NamedTuple):
     examples: Mapping[str, str]
 
 
-def _all_of(words: str) -> tuple[str, ...]:
+def all_of(words: str) -> tuple[str, ...]:
+    """Return the words of a text."""
     return tuple(words.split())
 
 
 USUAL: Final = {
     "probs": Usual(
-        _all_of("""
+        all_of("""
             probs prob probability probabilities proba predictions predicted_probability pred_prob y_prob y_proba
             y_score score scores confidence confidences softmax p logits logit
         """),
@@ -36,7 +37,7 @@ USUAL: Final = {
         {"column": "probs, p_*, probability, score", "array": "probs, predictions, logits"},
     ),
     "targets": Usual(
-        _all_of("""
+        all_of("""
             target targets label labels true_label true_labels y y_true outcome outcomes ground_truth groundtruth truth
             gt correct is_correct event obs observed class
         """),
@@ -49,33 +50,33 @@ USUAL: Final = {
 
 #: What a word of a name, or its plural, says that the column holds.
 WORDS: Final = {
-    "right": _all_of("correct correctness"),
-    "predicted": _all_of("""
+    "right": all_of("correct correctness"),
+    "predicted": all_of("""
         pred predict predicted predicting prediction ypred yhat hat scored classified assigned inferred guess
         guessed estimate estimated forecast forecasted argmax call called
     """),
-    "wrong": _all_of("incorrect wrong misclassified"),
-    "true": _all_of("""
+    "wrong": all_of("incorrect wrong misclassified"),
+    "true": all_of("""
         true truth ytrue gold golden gt ground groundtruth actual actually observed obs real reference target
         outcome resolution resolved annotated annotation human
     """),
-    "label": _all_of("label class category categories"),
-    "confidence": _all_of("conf confidence certainty chosen top max msp"),
+    "label": all_of("label class category categories"),
+    "confidence": all_of("conf confidence certainty chosen top max msp"),
     # Things that have several rows, and what of them is something else; then what names one with other columns.
-    "thing": _all_of("""
+    "thing": all_of("""
         patient subject participant person respondent user customer client member student pupil player candidate
         question prompt image img picture photo video document doc article game match race election session
         conversation household family hospital clinic school id uid uuid
     """),
-    "of a thing": _all_of("date time day type kind status result score prob count age"),
-    "side": _all_of("team club home away opponent side fighter station store site product symbol"),
-    "rank": _all_of("rank ranking decile percentile quantile quintile quartile grade rating stars position"),
-    "answer": _all_of("answer response reply output completion choice option selected"),
-    "log-odds": _all_of("margin logit logodds lin linpred xb raw decision"),
-    "points": _all_of("score point pts goal run final"),
-    "follow-up": _all_of("time duration followup follow futime survtime tte"),
-    "odds": _all_of("odds moneyline moneylines cote cotes quote quoten cuota cuotas quota"),
-    "when": _all_of("season year month week day date round leg"),
+    "of a thing": all_of("date time day type kind status result score prob count age"),
+    "side": all_of("team club home away opponent side fighter station store site product symbol"),
+    "rank": all_of("rank ranking decile percentile quantile quintile quartile grade rating stars position"),
+    "answer": all_of("answer response reply output completion choice option selected"),
+    "log-odds": all_of("margin logit logodds lin linpred xb raw decision"),
+    "points": all_of("score point pts goal run final"),
+    "follow-up": all_of("time duration followup follow futime survtime tte"),
+    "odds": all_of("odds moneyline moneylines cote cotes quote quoten cuota cuotas quota"),
+    "when": all_of("season year month week day date round leg"),
 }
 #: Whole names, as words, that say the same; some words of `right` do only alone or after another one.
 _PHRASES: Final = {

@@ -35,38 +35,29 @@ class AnswerColumns(NamedTuple):
     unanswered: int = 0
 
 
-class _Columns(NamedTuple):
-    """The columns of rows in the usual form."""
-
-    answers: dict[str, Any]
-    labels: dict[str, Any]
-    labelled: int
-    ids: list[str | int] | None
-    models: list[str]
-
-
 def add_columns(read: DecisionRows, table: Any) -> bool:
     """Add the rows of a table of Arrow, and return whether that was possible; if not, nothing is added."""
-    if not read.takes_columns or "answers" not in table.column_names or any(map(_OTHER.fullmatch, table.column_names)):
+    if not read.takes_columns or (columns := _columns(table)) is None:
         return False
-    columns = _columns(table)
-    if columns is None:
-        return False
-    parts = []
-    for name, column in columns.answers.items():
-        part = _part(name, column, columns.labels.get(name))
+    answers, labels, ids, models = columns
+    answers_of, labels_of, parts = _fields(answers), _fields(labels), []
+    for name, column in answers_of.items():
+        part = _part(name, column, labels_of.get(name))
         if part is None or not read.continues(part):
             return False
         parts.append(part)
-    rest = {name: column for name, column in columns.labels.items() if name not in columns.answers}
+    rest = {name: column for name, column in labels_of.items() if name not in answers_of}
     parts += [AnswerColumns(name, unanswered=len(column) - column.null_count) for name, column in rest.items()]
-    return read.add_columns(table.num_rows, columns.ids, columns.models, columns.labelled, parts)
+    names, n = list(filter(None, models.unique().to_pylist())), table.num_rows
+    return read.add_columns(n, None if ids is None else ids.to_pylist(), names, n - labels.null_count, parts)
 
 
-def _columns(table: Any) -> _Columns | None:
-    """Return the columns of a table; None if they need a closer look."""
+def _columns(table: Any) -> tuple[Any, Any, Any, Any] | None:
+    """Return the columns of answers, labels, ids (or None) and models of a table; None if it needs a closer look."""
     import pyarrow as pa
 
+    if "answers" not in table.column_names or any(map(_OTHER.fullmatch, table.column_names)):
+        return None
     columns = {name: table[name].combine_chunks() for name in table.column_names if name in _READ}
     labels = [columns[name] for name in LABELS if name in columns]
     answers, ids = columns["answers"], next((columns[name] for name in IDS if name in columns), None)
@@ -77,13 +68,7 @@ def _columns(table: Any) -> _Columns | None:
     models = columns.get("model", pa.nulls(0))
     if not (pa.types.is_string(models.type) or pa.types.is_null(models.type)):
         return None
-    return _Columns(
-        answers=_fields(answers),
-        labels=_fields(labels[0]),
-        labelled=table.num_rows - labels[0].null_count,
-        ids=None if ids is None else ids.to_pylist(),
-        models=list(filter(None, models.unique().to_pylist())),
-    )
+    return answers, labels[0], ids, models
 
 
 _READ: Final = {"answers", "model", *LABELS, *IDS}

@@ -12,7 +12,6 @@ import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -50,7 +49,6 @@ _NUMBERS: Final = frozenset({float, int})
 _LARGEST: Final = 1e300  # of numbers that are checked later
 _MOST_UNMATCHED: Final = 0.5  # of the questions
 _NAMED: Final = 3  # questions that an error names
-_TOGETHER: Final = 64  # answers that are added together: so few that memory is freed at once
 
 #: An option: a text, or a truth value, which differs from its text.
 Option = str | bool
@@ -297,59 +295,6 @@ def _number_in(value: float | str) -> float | None:
     return value
 
 
-def _stated(confidence: Any) -> float:
-    """Return a stated confidence; NaN if it is not a number."""
-    return float(confidence) if type(confidence) in _NUMBERS and abs(confidence) < _LARGEST else math.nan
-
-
-# ---------------------------------------------------------------- many answers at once
-
-
-def _alike(first: Answer, values: Sequence[dict[str, Any]]) -> Float64s | None:
-    """Return the probabilities of answers like the first one, in the order of its options; None if one differs."""
-    options = first.options or ("",)
-    if first.kind == "predicate":
-        names, numbers = [""], [*map(_of_yes, values)]
-    else:
-        tables = [each["probabilities"] for each in values]
-        legends = [each.get("legend") for each in values]
-        types = {*map(type, tables)}
-        if len({*options}) < max(len(options), 2) or legends.count(legends[0]) < len(legends) or len(types) > 1:
-            return None
-        found = _of_maps(tables) if types == {dict} else _of_lists(tables, first.kind)
-        if found is None:
-            return None
-        names, numbers = found
-    if sorted(names) != sorted(map(str, options)) or not _NUMBERS.issuperset(map(type, numbers)):
-        return None
-    order = [names.index(str(option)) for option in options]
-    try:
-        return np.ascontiguousarray(np.array(numbers, np.float64).reshape(len(values), -1)[:, order])
-    except OverflowError:
-        return None
-
-
-def _of_maps(tables: Sequence[dict[str, Any]]) -> tuple[list[str], list[Any]] | None:
-    """Return the options and all numbers of maps with the same options in the same order; None for others."""
-    if len({*map(tuple, tables)}) > 1:
-        return None
-    return list(tables[0]), [*chain.from_iterable(map(dict.values, tables))]
-
-
-def _of_lists(tables: Sequence[list[dict[str, Any]]], kind: Kind) -> tuple[list[str], list[Any]] | None:
-    """Return the options and all numbers of lists with the same options in the same order; None for others."""
-    try:
-        if len({tuple([(each["value"], each.get("label")) for each in table]) for table in tables}) > 1:
-            return None
-        numbers = [each["probability"] for table in tables for each in table]
-        names = [each["value"] for each in tables[0]]
-    except (KeyError, TypeError, AttributeError):
-        return None
-    if kind == "score":
-        return [*map(_level_name, tables[0])], numbers
-    return (names, numbers) if {*map(type, names)} == {str} else None  # a truth value is equal to a number
-
-
 def places_of_labels(first: Answer, labels: Sequence[Any]) -> list[int] | None:
     """Return the places of labels among the options of the first answer; None if one needs a closer look."""
     types = {*map(type, labels)}
@@ -377,7 +322,6 @@ class _Answers:
         self.probs, self.widths, self.targets, self.rows = array("d"), array("q"), array("q"), array("q")
         self.confidence = array("d")
         self.inputs: set[int] = set()  # of a cache
-        self.kept: list[tuple[int, Any, Any]] = []  # until many are added together
         self.refused, self.without_label = array("q"), array("q")
         self.unanswered = 0
 
@@ -414,15 +358,8 @@ class _Answers:
             self.fixed = False
             self._append(row, answer.probs, target, answer.confidence)
 
-    def keep(self, row: int, value: Any, label: Any) -> None:
-        """Add an answer later, with those of the rows that follow."""
-        self.kept.append((row, value, label))
-        if len(self.kept) == _TOGETHER:
-            self.flush()
-
     def continues(self, part: AnswerColumns) -> bool:
         """Whether answers in columns are of the kind of those before, with the same options in the same order."""
-        self.flush()
         return self.kind is None or (part.kind in (None, self.kind) and part.options in ((), self.options))
 
     def extend(self, part: AnswerColumns, before: int) -> None:
@@ -439,33 +376,6 @@ class _Answers:
         self.without_label.frombytes((part.without_label + before).tobytes())
         self.unanswered += part.unanswered
 
-    def flush(self) -> None:
-        """Add the answers that wait: together if they are alike, else one by one."""
-        kept, self.kept = self.kept, []
-        if kept and not self._add_alike(*zip(*kept, strict=True)):
-            for row, value, label in kept:
-                self.add(row, value, label)
-
-    def _add_alike(self, rows: tuple[int, ...], values: tuple[Any, ...], labels: tuple[Any, ...]) -> bool:
-        """Add answers with the same keys and options, and return whether they are; faults are left to `add`."""
-        if {*map(type, values)} != {dict} or len({*map(tuple, values)}) > 1:
-            return False
-        first = answer_of(values[0])
-        if not isinstance(first, Answer) or first.kind != (self.kind or first.kind):
-            return False
-        if len({each.get("type") for each in values}) > 1 or first.options != (self.options or first.options):
-            return False
-        table, targets = _alike(first, values), places_of_labels(first, labels)
-        if table is None or targets is None:
-            return False
-        self.kind, self.options, n = first.kind, first.options, len(rows)
-        self.probs.frombytes(table.tobytes())
-        self.widths.extend([table.size // n] * n)
-        self.targets.extend(targets)
-        self.rows.extend(rows)
-        self.confidence.extend([_stated(each.get("confidence")) for each in values])
-        return True
-
     def _append(self, row: int, probs: Sequence[Any], target: int, confidence: float) -> None:
         if not _NUMBERS.issuperset(map(type, probs)) or any(abs(p) > _LARGEST for p in probs):
             problem = f"the answer to {quoted(self.name)} has a probability that is not a number"
@@ -474,7 +384,8 @@ class _Answers:
         self.widths.append(len(probs))
         self.targets.append(target)
         self.rows.append(row)
-        self.confidence.append(_stated(confidence))
+        is_stated = type(confidence) in _NUMBERS and abs(confidence) < _LARGEST
+        self.confidence.append(confidence if is_stated else math.nan)
 
     def _order(self, options: tuple[Option, ...]) -> tuple[int, ...] | None:
         """Return the places of the first row's options among these; None if they are not the same."""
@@ -606,7 +517,7 @@ class DecisionRows:
         for question, value in answers.items():
             if value is not None:
                 label = labels.get(question)
-                self._of(question).keep(number, value, None if _is_missing(label) else label)
+                self._of(question).add(number, value, None if _is_missing(label) else label)
         for question, label in labels.items():
             if not _is_missing(label) and answers.get(question) is None:
                 self._of(question).unanswered += 1
@@ -766,8 +677,6 @@ class DecisionRows:
         """Return the log; it raises what ``fail`` makes of one without labels, or with those of other questions."""
         if not self._n:
             raise self._fail(None, "the log contains no rows", "pass a log with at least one row")
-        for answers in self._answers.values():
-            answers.flush()
         self._check_labels()
         questions = {name: question for name, answers in self._answers.items() if (question := answers.question())}
         rest = {name: answers for name, answers in self._answers.items() if name not in questions}

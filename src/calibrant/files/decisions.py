@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain, islice
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -17,16 +17,16 @@ from calibrant.errors import CalibrantError, FileError, InputError, quoted
 from calibrant.files.decision_columns import add_columns, without_nulls
 from calibrant.files.decision_rows import CACHE, LABELS, WRAPPERS, Cell, DecisionRows, Fail, is_decisions, labels_of
 from calibrant.files.header_lines import separator
-from calibrant.files.local import load, located, reading
+from calibrant.files.local import load, reading
 from calibrant.files.log_rows import first_object, objects_in, parse
 from calibrant.files.paths import bounded_lines, expand, kind_of, open_text
+from calibrant.files.stored import stored_table
 from calibrant.files.text import header
 from calibrant.inputs.decision_log import DecisionLog
 
 #: A file of labels, labels by the ids of the rows, or those of each row.
 Labels: TypeAlias = "str | os.PathLike[str] | Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]]"
 
-_ROWS: Final = 65_536  # of a table together
 _BLOCK: Final = 1 << 24  # characters of JSON lines together
 _FEW: Final = 64  # so few lines are read one by one
 _SAMPLE: Final = 128  # lines that are looked at before the others are read together
@@ -36,6 +36,7 @@ _Part: TypeAlias = (
     "tuple[Callable[[], Any], Iterable[Mapping[str, Any]]]"  # as a table if that is possible, and as rows
 )
 _LOOKED_AT: Final = 20  # rows of a file
+_SINGLE: Final = frozenset({str, float, int, bool, type(None)})
 _DEPTH: Final = 12  # of objects within a row: answers are at most the fifth
 
 
@@ -153,7 +154,7 @@ def is_decision_log(path: str) -> bool:
         if kind == "json":  # the first requests may have failed
             return is_decisions(first_object(path)) or any(map(is_decisions, islice(_file_rows(path), _LOOKED_AT)))
         if kind in ("csv", "parquet", "arrow"):
-            names = _names(path, kind)
+            names = header(path) if kind == "csv" else stored_table(path).columns
             is_log = any(name in _OBJECTS or name.startswith("answers.") for name in names) or {*names} >= CACHE
             return is_log and any(map(is_decisions, islice(_file_rows(path), _LOOKED_AT)))
     return False
@@ -191,6 +192,8 @@ def _object_rows(source: Any) -> Iterator[Mapping[str, Any]]:
 
 def _plain(value: Any, depth: int = _DEPTH) -> Any:
     """Return dictionaries, lists and a client's objects as those of JSON; what is deeper stays unchanged."""
+    if type(value) in _SINGLE:
+        return value
     if depth and isinstance(value, Mapping):
         return {str(key): _plain(each, depth - 1) for key, each in value.items()}
     if depth and isinstance(value, list | tuple):
@@ -214,9 +217,8 @@ def _file_parts(path: str) -> Iterator[_Part]:
     elif kind == "csv":
         yield _no_table, _csv_rows(path)
     elif kind in ("parquet", "arrow"):
-        with reading(path):
-            for batch in _batches(path, kind):
-                yield partial(_table_of, batch), _rows_of(batch)
+        for batch in stored_table(path).whole_batches():
+            yield partial(_table_of, batch), _rows_of(batch)
     else:
         remedy = "pass JSON lines, Parquet, Arrow or CSV"
         raise FileError(path, f"a {kind} file, which cannot contain a log of decisions", remedy)
@@ -281,7 +283,10 @@ def _parsed(lines: Sequence[str]) -> Any:
 
     some = [*lines[:_SAMPLE], *lines[_SAMPLE :: max(len(lines) // _SAMPLE, 1)]]
     try:
-        if len(_keys(map(parse, filter(str.strip, some)))) > _MOST_KEYS:
+        rows = list(map(parse, filter(str.strip, some)))
+        if not all(isinstance(row, dict) and isinstance(row.get("answers"), dict) for row in rows):
+            return None  # of another form
+        if len(_keys(rows)) > _MOST_KEYS:
             return None
         schema = pa.schema([pa.field(each.name, _with_floats(each)) for each in read(some).schema])
         return read(lines, explicit_schema=schema, unexpected_field_behavior="error")
@@ -310,36 +315,6 @@ def _with_floats(field: Any) -> Any:
         return pa.float64() if pa.types.is_integer(kind) else kind
 
     return widened(field.type) if field.name == "answers" else field.type
-
-
-def _names(path: str, kind: str) -> Sequence[str]:
-    """Return the names of the columns of a table."""
-    if kind == "csv":
-        return header(path)
-    with reading(path):
-        table = _opened(path, kind)
-        names: Sequence[str] = (table.schema_arrow if kind == "parquet" else table.schema).names
-        return names
-
-
-def _opened(path: str, kind: str) -> Any:
-    """Open a table of Arrow."""
-    name, file = os.path.basename(path), located(path)
-    if kind == "parquet":
-        return load("pyarrow.parquet", f"to read {name}").ParquetFile(file)
-    ipc, pa = load("pyarrow.ipc", f"to read {name}"), load("pyarrow", f"to read {name}")
-    try:
-        return ipc.open_file(file)
-    except pa.ArrowInvalid:
-        return ipc.open_stream(file)
-
-
-def _batches(path: str, kind: str) -> Iterator[Any]:
-    table = _opened(path, kind)
-    if kind == "parquet":
-        return cast("Iterator[Any]", table.iter_batches(batch_size=_ROWS))
-    count = getattr(table, "num_record_batches", None)
-    return iter(table) if count is None else map(table.get_batch, range(count))
 
 
 def _csv_rows(path: str) -> Iterator[Mapping[str, Any]]:

@@ -86,14 +86,13 @@ def not_utf8(path: str, source: str) -> FileError:
         return FileError(path, problem, "save the file as UTF-8, or name its encoding", ("--encoding", encoding))
     number, line = _wrong_line(source)
     problem = f"line {number:,} is not UTF-8 text"
+    remedy = f"save the file as UTF-8, or name its encoding with --encoding, such as {_OTHERS}"
     try:
         text = line.decode(WINDOWS)
     except UnicodeDecodeError:
-        remedy = f"save the file as UTF-8, or name its encoding with --encoding, such as {_OTHERS}"
         return FileError(path, problem, remedy)
     first = next((place for place, character in enumerate(text) if not character.isascii()), 0)
     part = text[max(first - _SHOWN, 0) : first + _SHOWN].strip()
-    remedy = f"save the file as UTF-8, or name its encoding with --encoding, such as {_OTHERS}"
     remedy = f"{remedy}; if the line should contain {quoted(part)}, type"
     return FileError(path, problem, remedy, ("--encoding", WINDOWS))
 

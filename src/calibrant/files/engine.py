@@ -22,6 +22,7 @@ from calibrant.files.local import first_line, load, located
 from calibrant.files.paths import partitions_of, utf8_path
 from calibrant.files.sql import (
     NUMBERS,
+    bracketed,
     columns_of,
     dates_in,
     engine_path,
@@ -228,7 +229,6 @@ class EngineTable(FileTable):
         super().__init__(path)
         self.where = where
         self._engines = engines or Engines([path])
-        self.comma = False  # whether decimals have a comma
         self.casts: dict[str, str] = {}
         self._sql: dict[str, str] = {}  # of the user's own, with its options
         self._paths: dict[str, str] = {}  # the columns within structs, and in the path, with their SQL
@@ -258,12 +258,10 @@ class EngineTable(FileTable):
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """The columns in the file that can be read."""
         return tuple(name for name in super().readable if name not in self.partitions)
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The names of the file's own columns, unchanged."""
         return tuple(name for name in self.columns if name not in self._paths)
 
     @abstractmethod
@@ -286,13 +284,11 @@ class EngineTable(FileTable):
             yield connection
 
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
-        """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         self.check_names(selection.used)
         self._check_sql(selection)
         if not self.learn(selection):
             return
-        # The line breaks keep a comment in an expression from swallowing the bracket.
-        casts = {sql: f"(\n{period(sql)}\n)" for sql in self.expressions(selection)} | self.casts
+        casts = {sql: bracketed(period(sql)) for sql in self.expressions(selection)} | self.casts
         what = ", ".join(f"{casts.get(name, identifier(name))} AS {identifier(name)}" for name in selection.used)
         with self.connection() as connection:
             self._check_expressions(connection, selection)
@@ -352,7 +348,6 @@ class EngineTable(FileTable):
         return int(numbers[0][0]) == 0
 
     def cell(self, column: str, index: int) -> str | None:
-        """Return the text of a cell that is not a number; None for a null."""
         text = self._lookup(self.text_of(column), index)
         return None if text is None else str(text)
 
@@ -432,7 +427,7 @@ class EngineTable(FileTable):
         for sql, option in self.expressions(selection).items():
             try:
                 columns = len(connection.sql(f"SELECT * FROM {self.relation()}").types)
-                kinds = connection.sql(f"SELECT (\n{period(sql)}\n), * FROM {self.relation()}").types
+                kinds = connection.sql(f"SELECT {bracketed(period(sql))}, * FROM {self.relation()}").types
             except Exception as error:
                 raise self._wrong_sql(option, sql, error) from error
             if len(kinds) != columns + 1 or re.search(r"STRUCT|TUPLE|MAP|UNION|\]$", str(kinds[0])):
@@ -466,7 +461,8 @@ class EngineTable(FileTable):
         if self.where is None:
             return
         # DuckDB finds the types of the query and does not run it.
-        kinds = {str(kind) for kind in connection.sql(f"SELECT (\n{self.where}\n) FROM {self.relation()}").types}
+        query = f"SELECT {bracketed(self.where)} FROM {self.relation()}"
+        kinds = {str(kind) for kind in connection.sql(query).types}
         if kinds <= {"BOOLEAN", '"NULL"', "NULL"}:
             return
         bare = self.where.strip().strip('"').replace('""', '"').lower()
@@ -527,7 +523,7 @@ class EngineTable(FileTable):
     def _failing(self) -> tuple[str, str]:
         """Return the SQL of the user's own that fails, with its option; each is tried, the condition first."""
         for sql, option in self._sql.items():
-            value = f"count((\n{period(sql)}\n))"
+            value = f"count({bracketed(period(sql))})"
             query = f"SELECT {value} FROM {self.relation()}" if option == "--where" else self._query(value)
             try:
                 with self.connection() as connection:
@@ -579,8 +575,7 @@ class EngineTable(FileTable):
         table = self.relation()
         if numbered:
             table = f"(SELECT *, row_number() OVER () AS {ROW} FROM {table})"
-        # The line breaks keep a comment in the condition from swallowing the bracket.
-        return f"SELECT {what} FROM {table}" + (f" WHERE (\n{self.where}\n)" if self.where is not None else "")
+        return f"SELECT {what} FROM {table}" + ("" if self.where is None else f" WHERE {bracketed(self.where)}")
 
     def _lookup(self, what: str, index: int) -> Any:
         query = f"{self._query(what, numbered=True)} ORDER BY {ROW} LIMIT 1 OFFSET {index}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, pairwise
 from typing import Final
 
 from calibrant.errors import FileError
 from calibrant.files.column_values import is_missing
-from calibrant.files.local import located
+from calibrant.files.local import is_sheet, lines_above, located
 from calibrant.files.paths import bounded_lines, open_text
 
 #: What separates columns, in words. Others than usual ones do so only where these separate nothing.
@@ -79,19 +79,30 @@ def _names_columns(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool
 
 def _check_later_line(path: str, names: Sequence[str], lines: Sequence[str]) -> None:
     """Reject a title: a later line has more names than the first one, and numbers follow it."""
-    for number, (line, below) in enumerate(pairwise(lines[1:]), 2):
-        between = _separator_of(path, [line])
-        found, below_it = _record([line], between), _record([below], between)
+    first = lines_above(path) + 1
+    for number, (found, below_it) in enumerate(_rows_below(path, lines), first + 1):
         while found and not found[-1].strip():  # empty columns at the end
             found.pop()
         inner = [name.strip() for name in (found if found and found[0].strip() else found[1:])]
-        are_names = len(set(inner)) == len(inner) > 1 and not any(map(_is_value, inner))
+        are_names = len(set(inner)) == len(inner) > 1 and not any(
+            is_missing(name) or _is_number(name) for name in inner
+        )
         if are_names and len(inner) > len(set(names)) and any(map(_is_number, below_it)):
             listed = ", ".join(inner[:_SHOWN]) + ", ..." * (len(inner) > _SHOWN)
-            problem = f"line 1 does not name the columns, but line {number} may do so ({listed})"
+            problem = f"line {first} does not name the columns, but line {number} may do so ({listed})"
             raise FileError(
                 path, problem, "name the line, or delete the lines above it", ("--header-line", str(number))
             )
+
+
+def _rows_below(path: str, lines: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the fields of each line below the first one, and of the next: of a sheet, whose rows are lines, of rows."""
+    if is_sheet(path):
+        yield from pairwise(_records(lines, ",")[1:])
+        return
+    for line, below in pairwise(lines[1:]):
+        between = _separator_of(path, [line])
+        yield _record([line], between), _record([below], between)
 
 
 def _check_single(path: str, name: str, rows: Sequence[Sequence[str]]) -> None:
@@ -100,11 +111,6 @@ def _check_single(path: str, name: str, rows: Sequence[Sequence[str]]) -> None:
     if width > 1 and rows and all(len(row) == 1 and len(row[0].split()) in (width, width + 1) for row in rows):
         remedy = "write the file with commas, such as with write.csv(data, file, row.names = FALSE) in R"
         raise FileError(path, "has its columns separated by spaces", remedy)
-
-
-def _is_value(text: str) -> bool:
-    """Whether a text is a cell, and not the name of a column."""
-    return is_missing(text) or _is_number(text)
 
 
 def _is_number(text: str) -> bool:

@@ -6,9 +6,9 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,11 +21,11 @@ from calibrant.files.column_options import ColumnSelection, Options, are_logits
 from calibrant.files.column_readings import Readings
 from calibrant.files.column_values import fraction, is_missing, is_missing_cell, is_signed, number_in, shown
 from calibrant.files.engine import Engines, FileTable
-from calibrant.files.odds import FORMS, implied
+from calibrant.files.odds import implied
 from calibrant.files.paths import kind_of
 from calibrant.files.roles import select
-from calibrant.files.sources import table_of
-from calibrant.files.sql import literal, sql_name
+from calibrant.files.sources import TABLES, table_of
+from calibrant.files.sql import joined_conditions, literal, sql_name
 from calibrant.kernels.row_blocks import ROUNDING
 from calibrant.runtime.dataclass import dataclass
 
@@ -122,7 +122,7 @@ def _counted(values: Any) -> Iterator[tuple[Any, int]]:
 
 def _tables(paths: Sequence[str], options: Options) -> list[FileTable]:
     engines = Engines(paths, options.timezone)
-    return [table_of(path, kind_of(path), options.where, engines, options) for path in paths]
+    return [table_of(path, options, engines) for path in paths]
 
 
 def _column(table: FileTable, column: str) -> Iterator[Any]:
@@ -133,31 +133,32 @@ def _column(table: FileTable, column: str) -> Iterator[Any]:
 
 # ---------------------------------------------------------------- values that cannot be used, by kind
 
-_KINDS_OF_ARRAYS: Final = ("npy", "npz")
-
-#: What values may be for, and the least and the largest of them.
-_LIMITS: Final = {
-    "probability": (0.0, 1.0),
-    "percent": (0.0, 100.0),
-    "logit": (-math.inf, math.inf),
-    "decimal": (-math.inf, math.inf),
-    "american": (-math.inf, math.inf),
-    "weight": (0.0, math.inf),
-    "outcome": (0.0, 1.0),
+#: What values may be for: which numbers cannot be used, with the unit in the last place of their type, and in words.
+_USES: Final[Mapping[str, tuple[Callable[[NDArray[np.float64], float], NDArray[np.bool_]], str]]] = {
+    "probability": (
+        lambda numbers, eps: (numbers < -ROUNDING * eps) | (numbers > 1 + ROUNDING * eps),
+        "outside [0, 1]",
+    ),
+    "percent": (lambda numbers, _: (numbers < 0) | (numbers > 100), "outside [0, 100]"),
+    "logit": (lambda numbers, _: np.zeros(numbers.shape, np.bool_), ""),
+    "weight": (lambda numbers, _: numbers < 0, "negative"),
+    "outcome": (lambda numbers, _: ~np.isin(numbers, (0, 1)), "neither 0 nor 1"),
+    "decimal": (lambda numbers, _: np.isnan(implied(numbers, "decimal")), "not decimal odds"),
+    "american": (lambda numbers, _: np.isnan(implied(numbers, "american")), "not American odds"),
 }
 _EXAMPLES: Final = 3
 _WITH_EXAMPLES: Final = ("text", "a decimal comma")
 _COMMA: Final = re.compile(r"[-+]?\d*,\d+")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Unusable:
     """The values of a column that cannot be used, by kind: in how many of its rows, and some of them as text."""
 
     column: str
-    rows: int
-    counts: Counter[str]
-    examples: dict[str, list[str]]
+    rows: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -208,7 +209,7 @@ def unusable_values(
 
 def _names_in(paths: Sequence[str], options: Options, targets_file: str | None) -> Sequence[str]:
     """Return the names of the columns or arrays."""
-    if kind_of(paths[0]) not in _KINDS_OF_ARRAYS:
+    if kind_of(paths[0]) in TABLES:
         return _tables(paths, options)[0].columns
     return array_names(paths[0]) if targets_file is None else ("probs", "targets")
 
@@ -220,13 +221,13 @@ def _parts_of(
 
     The rows are left out in which the column of targets, ``ignored``, has a value.
     """
-    if kind_of(paths[0]) in _KINDS_OF_ARRAYS:
+    if kind_of(paths[0]) not in TABLES:
         for values in rows_of(paths, targets_file, name, ignored):
             yield _as_arrow(values), _unit_in_last_place(values.dtype)
         return
     if ignored is not None:
         is_kept = f"TRY_CAST({sql_name(ignored[0])} AS DOUBLE) IS DISTINCT FROM {ignored[1]}"
-        options = replace(options, where=is_kept if options.where is None else f"({options.where}) AND {is_kept}")
+        options = replace(options, where=joined_conditions(options.where, is_kept))
     for table in _tables(paths, options):
         eps = _unit_in_last_place(table.dtype_of(name))
         yield from ((part, eps) for part in _column(table, name))
@@ -253,7 +254,7 @@ def _columns_of_numbers(
         return list(selection.probs), None if is_label else target, target
     scores = [name for name in options.models if name in columns]
     if not scores and score is not None:
-        is_sql = kind_of(path) not in _KINDS_OF_ARRAYS and not re.fullmatch(r"\w+", score)
+        is_sql = kind_of(path) in TABLES and not re.fullmatch(r"\w+", score)
         scores = [score] * (is_sql or score in columns)
     return scores, outcome if outcome in columns else None, target
 
@@ -262,30 +263,28 @@ def _unusable(
     parts: Iterable[tuple[Any, float]], column: str, use: str, decimal_comma: bool = False
 ) -> Unusable | None:
     """Count the values of a column that cannot be used, by kind; None for a column of lists."""
-    rows = 0
-    counts: Counter[str] = Counter()
-    examples: dict[str, list[str]] = {}
+    found = Unusable(column)
     for part, eps in parts:
         kind = str(part.type)
         if re.match(r"(large_|fixed_size_)?list|struct|map", kind):
             return None
-        rows += len(part)
+        found.rows += len(part)
         if part.null_count:
-            counts["empty"] += part.null_count
+            found.counts["empty"] += part.null_count
         if re.fullmatch(r"u?int\d+|(half)?float|double", kind):
             numbers = np.asarray(part.drop_null().to_numpy(zero_copy_only=False), np.float64)
-            _count_numbers(counts, numbers, use, eps)
+            _count_numbers(found.counts, numbers, use, eps)
             continue
         for value, count in _counted(part.drop_null()):
             text = _text(value)
             if text.startswith("["):  # a list in a CSV
                 return None
             if said := _fault(text.replace(",", ".") if decimal_comma else text, use, eps):
-                counts[said] += count
-                texts = examples.setdefault(said, [])
+                found.counts[said] += count
+                texts = found.examples.setdefault(said, [])
                 if said in _WITH_EXAMPLES and len(texts) <= _EXAMPLES and text not in texts:
                     texts.append(text)
-    return Unusable(column=column, rows=rows, counts=counts, examples=examples)
+    return found
 
 
 def _fault(text: str, use: str, eps: float) -> str | None:
@@ -305,17 +304,9 @@ def _fault(text: str, use: str, eps: float) -> str | None:
 
 def _count_numbers(counts: Counter[str], numbers: NDArray[np.float64], use: str, eps: float) -> None:
     """Add the numbers of values that cannot be used, by kind."""
-    low, high = _LIMITS[use]
+    is_unusable, said = _USES[use]
     nan, infinite = np.isnan(numbers), np.isinf(numbers) & (use != "outcome")
-    if use in FORMS:
-        outside, said = np.isnan(implied(numbers, use)), f"not {FORMS[use].partition(',')[0]}"
-    elif use == "outcome":
-        outside, said = ~np.isin(numbers, (0, 1)), "neither 0 nor 1"
-    else:
-        slack = ROUNDING * eps if use == "probability" else 0
-        outside = (numbers < low - slack) | (numbers > high + slack)
-        said = "negative" if use == "weight" else f"outside [{low:g}, {high:g}]"
-    kinds = {"NaN": nan, "infinite": infinite, said: outside & ~nan & ~infinite}
+    kinds = {"NaN": nan, "infinite": infinite, said: is_unusable(numbers, eps) & ~nan & ~infinite}
     counts.update({kind: number for kind, where in kinds.items() if (number := int(np.count_nonzero(where)))})
 
 
@@ -344,7 +335,7 @@ def _unit_in_last_place(dtype: np.dtype[Any]) -> float:
 def first_values(path: str, column: str) -> list[Any]:
     """Return the first values of a column, without the missing ones; none of a file or a column that cannot be read."""
     try:
-        table = table_of(path, kind_of(path), None, options=Options(by=(column,)))
+        table = table_of(path, Options(by=(column,)))
         cells = table.head(ROWS, (column,)) if column in table.columns else {}
     except CalibrantError:  # reading the file says what is wrong
         return []
@@ -377,7 +368,7 @@ def written_in(path: str, options: Options) -> tuple[str, ...]:
 def candidates_in(path: str) -> Candidates:
     """Return the columns of a table by what they look like; none of a file that cannot be read."""
     try:
-        table = table_of(path, kind_of(path), None)
+        table = table_of(path)
     except FileError:
         return Candidates({})
     return first_look(table.columns, table.head)

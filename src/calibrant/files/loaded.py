@@ -191,7 +191,6 @@ class FileModels(FileRows):
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     def described(self) -> str:
-        """Say which columns were read as what."""
         models = [self.sources[argument] for argument in self.models.values() if argument in self.sources]
         rest = [f"{name}: {source}" for name, source in self.columns_read.items() if name not in self.models.values()]
         if self.targets_of:

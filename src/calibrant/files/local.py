@@ -33,7 +33,7 @@ from calibrant.errors import CalibrantError, FileError, MissingDependencyError, 
 from calibrant.errors.exceptions import package_command
 from calibrant.files.encodings import BINARY, not_utf8, recode, too_short
 from calibrant.files.sheet_reader import SECONDS, SHEETS
-from calibrant.inputs.memory import max_memory
+from calibrant.inputs.memory import bytes_in_words, max_memory
 from calibrant.runtime.process import sweep, undone
 
 Answer = TypeVar("Answer")
@@ -62,6 +62,7 @@ _Version = tuple[int, int, str | None]  # the time and the size of a file, and h
 #: Files that are converted, and what was wrong with them.
 _converted: dict[str, tuple[_Version | None, CalibrantError | None]] = {}
 _sheets: dict[str, str] = {}  # the sheet of each workbook that was copied
+_above: dict[str, int] = {}  # how many lines or rows of a file are above those of its copy
 _attempted: set[str] = set()  # texts that were to be copied, also without success
 _recoded: dict[str, str] = {}  # the names of texts in other encodings, and their copies in UTF-8
 
@@ -145,10 +146,7 @@ def new_copy(ending: str) -> str:
 
 
 def spool() -> str:
-    """Copy standard input to a file, once, and return the name that stands for it.
-
-    It raises `FileError` for a standard input that is closed, empty, a terminal, or no text.
-    """
+    """Copy standard input to a file, once, and return the name that stands for it."""
     stream = getattr(sys.stdin, "buffer", None)
     if _spooled and _spooled[0] is stream:
         return STANDARD_INPUT
@@ -217,7 +215,7 @@ def converting(conversion: Conversion) -> Iterator[None]:
     finally:
         _conversion = before
         for path in _attempted:
-            for names in (_recoded, _copies, _converted):
+            for names in (_recoded, _copies, _converted, _above):
                 names.pop(path, None)
         _attempted.clear()
 
@@ -254,8 +252,18 @@ def _to_utf8(path: str, source: str, encoding: str | None, skipped: int) -> str:
     """Copy a text, without its first lines, to one in UTF-8, and return its path."""
     copy = new_copy(os.path.splitext(source.lower().removesuffix(".gz"))[1])
     recode(path, source, copy, encoding, skipped)
-    _recoded[path] = copy
+    _recoded[path], _above[path] = copy, skipped
     return copy
+
+
+def is_sheet(path: str) -> bool:
+    """Whether a file is a workbook, of which a sheet was copied."""
+    return path in _sheets
+
+
+def lines_above(path: str) -> int:
+    """Return how many lines of a text, or rows of a sheet, are above those of its copy."""
+    return _above.get(path, 0)
 
 
 def conversion_error(path: str) -> CalibrantError | None:
@@ -269,7 +277,9 @@ def _to_csv(path: str, source: str, sheet: str | None) -> str:
     copy = new_copy(".csv")
     asked = {"source": os.path.abspath(source), "copy": copy, "memory": max_memory(), "sheet": sheet}
     asked["first_row"] = _conversion.header_line or 1
-    filled, largest = _read_apart(path, asked)
+    answer = _read_apart(path, asked)
+    sizes: dict[str, int] = answer["sheets"]
+    filled = list(sizes)
     if filled and os.path.exists(copy) and not os.path.getsize(copy):
         raise too_short(path, _conversion.header_line)
     if not filled:
@@ -280,14 +290,15 @@ def _to_csv(path: str, source: str, sheet: str | None) -> str:
         raise FileError(path, f"has no sheet {quoted(sheet)} with cells", remedy)
     if sheet is None and len(filled) > 1:
         count = f"more than {SHEETS}" if len(filled) > SHEETS else str(len(filled))
+        largest = max(sizes, key=sizes.__getitem__)
         remedy = f"name the sheet with the predictions, such as --sheet {shlex.quote(largest)}"
         raise FileError(path, f"has {count} sheets with cells: {listed}", remedy)
-    _sheets[path] = sheet or filled[0]
+    _sheets[path], _above[path] = sheet or filled[0], answer["skipped"]
     return copy
 
 
-def _read_apart(path: str, asked: dict[str, Any]) -> tuple[list[str], str]:
-    """Run `sheet_reader` in a process of its own, and return the names of the filled sheets, and the largest one.
+def _read_apart(path: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Run `sheet_reader` in a process of its own, and return its answer.
 
     A few bytes may make the reader of workbooks take any memory, after which it ends its process.
     """
@@ -298,9 +309,11 @@ def _read_apart(path: str, asked: dict[str, Any]) -> tuple[list[str], str]:
             answered, messages = reader.communicate(json.dumps({**asked, "import_path": sys.path}).encode())
     except OSError as error:
         raise _unreadable(path, f"the process that reads the workbook does not start: {error.strerror}") from error
-    answer = json.loads(answered) if reader.returncode == 0 else {}
+    answer: dict[str, Any] = json.loads(answered) if reader.returncode == 0 else {}
     if "large" in answer or b"memory allocation" in messages:
-        problem = answer.get("large") or f"takes more than {max_memory() / 1e9:.3g} GB of memory to read"
+        problem = f"takes more than {bytes_in_words(max_memory())} of memory to read"
+        if size := answer.get("large"):
+            problem = f"takes {bytes_in_words(size)} when it is decompressed"
         raise FileError(path, problem, "save the sheet as CSV, or raise CALIBRANT_MAX_MEMORY")
     if "sheets" not in answer:
         if -reader.returncode == getattr(signal, "SIGXCPU", None):
@@ -308,8 +321,7 @@ def _read_apart(path: str, asked: dict[str, Any]) -> tuple[list[str], str]:
         raise _unreadable(
             path, answer.get("error") or f"the process that reads the workbook ended with status {reader.returncode}"
         )
-    sizes: dict[str, int] = answer["sheets"]
-    return list(sizes), max(sizes, key=sizes.__getitem__, default="")
+    return answer
 
 
 def _unreadable(path: str, problem: str) -> FileError:
@@ -320,11 +332,7 @@ def _unreadable(path: str, problem: str) -> FileError:
 
 
 def fetch(url: str) -> list[str]:
-    """Copy a file on the network, or those of a pattern, once in a process, and return their names.
-
-    It raises `FileError` for another protocol, a package that is missing, a file that is not there, and silence for
-    `PATIENCE` seconds.
-    """
+    """Copy a file on the network, or those of a pattern, once in a process, and return their names."""
     if url in _copies:
         return [url]
     with reading(url, "correct the address, or copy the file to this machine", "is not a valid address"):
@@ -460,10 +468,7 @@ class _Cell(NamedTuple):
 
 
 def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> bool:
-    """Return whether a file is a workbook that shows columns of its header as per cents: then it stores fractions.
-
-    It raises `FileError` where it shows some of their numbers as per cents, and others not.
-    """
+    """Return whether a file is a workbook that shows columns of its header as per cents: then it stores fractions."""
     if not is_workbook(path):
         return False
     with reading(path), zipfile.ZipFile(original(path)) as archive:
@@ -476,9 +481,8 @@ def are_fractions(path: str, header: Sequence[str], names: Sequence[str]) -> boo
     if not cells:
         return False
     left = min(cell.column for cell in cells)
-    top = min(cell.row for cell in cells) + (_conversion.header_line or 1) - 1
     places = {left + header.index(name) for name in names}
-    of_names = [cell for cell in cells if cell.column in places and cell.row > top]
+    of_names = [cell for cell in cells if cell.column in places and cell.row > lines_above(path) + 1]
     formatted = sum(cell.is_percent for cell in of_names)
     others = sum(not (cell.is_percent or cell.is_zero) for cell in of_names)
     if formatted and others:

@@ -21,7 +21,7 @@ import numpy as np
 from calibrant.errors import FileError, quoted, wording
 from calibrant.files.local import load, original, reading
 from calibrant.files.paths import LONGEST_OBJECT, bounded_lines, open_bytes, open_text
-from calibrant.inputs.memory import max_memory
+from calibrant.inputs.memory import bytes_in_words, max_memory
 from calibrant.runtime.dataclass import dataclass
 
 #: The columns of lists, a probability for each choice, and how they follow from the log-likelihoods.
@@ -147,10 +147,7 @@ def first_object(path: str) -> dict[str, Any]:
 
 
 def objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of JSON lines or of an array, each with its place in words.
-
-    It raises `FileError` for what is not JSON, and an array that does not fit into memory.
-    """
+    """Yield the objects of JSON lines or of an array, each with its place in words."""
     with reading(path), open_text(path) as stream:
         yield from objects_in(path, enumerate(bounded_lines(stream), 1), stream)
 
@@ -212,11 +209,7 @@ def is_choices(first: Mapping[str, Any]) -> bool:
 
 
 def choices_rows(path: str) -> Iterator[LogRow]:
-    """Yield the rows of JSON lines with ``choices``, ``logprobs`` and ``target``; other keys are columns too.
-
-    It raises `FileError` for a row without them, a log-probability that is not a number, and a target that is not a
-    choice.
-    """
+    """Yield the rows of JSON lines with ``choices``, ``logprobs`` and ``target``; other keys are columns too."""
     for where, value in objects(path):
         yield _choices_row(path, where, value)
 
@@ -297,10 +290,7 @@ def harness_protocol(path: str) -> Protocol:
 
 
 def harness_rows(path: str) -> Iterator[LogRow]:
-    """Yield the rows of a log.
-
-    It raises `FileError` for an object without the keys of the harness, and log-likelihoods that are not numbers.
-    """
+    """Yield the rows of a log."""
     task = _task(path)
     config = _of_task(_results(path), "configs", task)
     delimiter = config.get("target_delimiter") if isinstance(config, Mapping) else None
@@ -487,10 +477,7 @@ def is_inspect(path: str) -> bool:
 
 
 class InspectLog:
-    """A log: its header, and its samples one by one.
-
-    It raises `FileError` for a file that is damaged or too large, and a log without a header.
-    """
+    """A log: its header, and its samples one by one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -506,7 +493,7 @@ class InspectLog:
             with reading(path), open_bytes(path) as stream:
                 data = stream.read(max_memory() // 4 + 1)
             if len(data) > max_memory() // 4:
-                problem = f"takes more than {max_memory() / 4e9:.3g} GB"
+                problem = f"takes more than {bytes_in_words(max_memory() / 4)}"
                 raise FileError(path, problem, "write the log as .eval, or raise CALIBRANT_MAX_MEMORY")
             self.header = self._json("it", data)
             samples = self.header.pop("samples", None)
@@ -539,10 +526,7 @@ class InspectLog:
         )
 
     def rows(self) -> Iterator[LogRow]:
-        """Yield a row for each sample and epoch: by epochs, then by the samples' ids.
-
-        It raises `FileError` for a sample that is damaged or of an unknown version of the format.
-        """
+        """Yield a row for each sample and epoch: by epochs, then by the samples' ids."""
         made = self.header["eval"]
         shared = {"task": str(made.get("task")), "model": str(made.get("model"))}
         for where, sample in self._all():
@@ -685,10 +669,7 @@ _DAMAGED: Final = "copy the log again, because it is damaged or incomplete"
 
 
 class Archive:
-    """The members of a zip archive by their names; of members of the same name the last one counts.
-
-    It raises `FileError` for what is not an archive, and members that promise more bytes than may be read.
-    """
+    """The members of a zip archive by their names; of members of the same name the last one counts."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -708,11 +689,7 @@ class Archive:
         self._archive.close()
 
     def read(self, name: str) -> bytes:
-        """Return the content of a member.
-
-        It raises `FileError` for a member that is damaged, encrypted, too large, or compressed in another way than
-        deflate and zstd.
-        """
+        """Return the content of a member."""
         info = self.members[name]
         if info.file_size > max_memory() // 4:
             raise self._too_large(name, info.file_size)
@@ -741,5 +718,5 @@ class Archive:
         return content
 
     def _too_large(self, what: str, size: int) -> FileError:
-        problem = f"{what} takes {size / 1e9:,.1f} GB when it is decompressed"
+        problem = f"{what} takes {bytes_in_words(size)} when it is decompressed"
         return FileError(self.path, problem, "raise CALIBRANT_MAX_MEMORY, if you trust the file")

@@ -10,7 +10,7 @@ import glob
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from itertools import chain, takewhile
 from typing import Final
 
@@ -39,16 +39,19 @@ from calibrant.runtime.dataclass import dataclass
 _LISTED: Final = 4
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class EvaluationLog:
-    """A log whose rows were copied."""
+    """A log whose rows are copied; `_convert` fills it in."""
 
     protocol: Protocol
     copy: str  #: the file with its rows
-    width: int  #: of its longest list of probabilities; 0 without any
-    columns: frozenset[str]  #: those with a value in some row, those within objects with dots
-    missing: dict[str, tuple[int, str, str]]  #: by column, the first row without a value, why, and what to do
-    filters: tuple[str, ...]  #: those of lm-evaluation-harness: each has a row for each question
+    width: int = 0  #: of its longest list of probabilities
+    #: The columns with a value in some row, those within objects with dots.
+    columns: set[str] = field(default_factory=set)
+    #: By column, the first row without a value, why, and what to do.
+    missing: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+    #: The filters of lm-evaluation-harness, in their order: each has a row for each question.
+    filters: dict[str, None] = field(default_factory=dict)
 
 
 _logs: dict[str, EvaluationLog] = {}  # by the names of their files
@@ -104,12 +107,8 @@ def _convert(path: str, check_stopped: Callable[[], None]) -> str | None:
     if reader is None:
         return without_mark(path)
     protocol, rows = reader
-    copy, count = new_copy(".jsonl"), 0
-    columns: set[str] = set()
-    missing: dict[str, tuple[int, str, str]] = {}
-    filters: dict[str, None] = {}
-    width = 0
-    with open(copy, "x", encoding="ascii") as target:
+    log, count = EvaluationLog(protocol, new_copy(".jsonl")), 0
+    with open(log.copy, "x", encoding="ascii") as target:
         for count, row in enumerate(rows, 1):
             check_stopped()
             try:
@@ -117,33 +116,22 @@ def _convert(path: str, check_stopped: Callable[[], None]) -> str | None:
             except ValueError:
                 problem = f"row {count:,} holds a number that is not finite"
                 raise FileError(path, problem, "write the log again, with numbers as JSON has them") from None
-            columns.update(dotted({name: cell for name, cell in row.cells.items() if cell is not None}))
+            log.columns.update(dotted({name: cell for name, cell in row.cells.items() if cell is not None}))
             for name, (why, remedy) in row.missing.items():
-                missing.setdefault(name, (count, why, remedy))
-            filters.setdefault(str(row.cells.get("filter", "")))
-            width = max(width, len(row.cells.get("probs", ())))
+                log.missing.setdefault(name, (count, why, remedy))
+            log.filters.setdefault(str(row.cells.get("filter", "")))
+            log.width = max(log.width, len(row.cells.get("probs", ())))
     if not count:
         raise FileError(path, "holds no samples", "run the evaluation again, or leave the file out")
-    _logs[path] = EvaluationLog(
-        protocol=protocol,
-        copy=copy,
-        width=width,
-        columns=frozenset(columns),
-        missing=missing,
-        filters=tuple(filters),
-    )
-    return copy
+    _logs[path] = log
+    return log.copy
 
 
 # ---------------------------------------------------------------- what is read of it
 
 
 def with_defaults(paths: Sequence[str], options: Options) -> Options:
-    """Return options that also name the columns of logs that the caller leaves open.
-
-    It raises `FileError` for logs of different harnesses, or among other files; logs without probabilities; and several
-    rows of each question, one for each filter.
-    """
+    """Return options that also name the columns of logs that the caller leaves open."""
     logs = {path: _logs[path] for path in paths if path in _logs}
     if not logs:
         return options
@@ -152,8 +140,9 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     if not any("filter" in sql for sql in (options.where or "", *options.by)):
         _check_filters(logs)
     if options.on_questions and not options.on and name_questions(paths):
-        options = replace(options, on=_keys_of(first, options))
-    if options.score is None and options.probs is None and not options.models:
+        keys = {QUESTION} if options.attempts else {QUESTION, "epoch"} & first.columns
+        options = replace(options, on=tuple(sorted(keys, reverse=True)))
+    if not options.name_scores:
         with_choices = filter(lambda log: log.width, logs.values())
         options = _with_scores(first_path, next(with_choices, first), options)
     _check_percent(first_path, options)
@@ -164,12 +153,6 @@ def with_defaults(paths: Sequence[str], options: Options) -> Options:
     # Each of several scorers has its own outcome, such as scores.match.correct.
     of_scorer = f"{(options.score or '').rpartition('.')[0]}.correct"
     return replace(options, outcome=of_scorer if of_scorer in first.columns else "correct")
-
-
-def _keys_of(log: EvaluationLog, options: Options) -> tuple[str, ...]:
-    """Return the columns that identify a row of a log that names its questions, or a question with its attempts."""
-    keys = {QUESTION} if options.attempts else {QUESTION, "epoch"} & log.columns
-    return tuple(sorted(keys, reverse=True))
 
 
 def _check_percent(path: str, options: Options) -> None:
@@ -198,9 +181,10 @@ def _check_kinds(paths: Sequence[str], logs: Mapping[str, EvaluationLog]) -> Non
 def _check_filters(logs: Mapping[str, EvaluationLog]) -> None:
     """Reject several rows of each question."""
     for path, log in logs.items():
-        if len(log.filters) > 1:
-            problem = f"has one row for each of {len(log.filters)} filters: {listed(log.filters)}"
-            raise FileError(path, problem, f"choose one filter: --where \"filter = '{log.filters[0]}'\"")
+        first, *others = log.filters
+        if others:
+            problem = f"has one row for each of {len(log.filters)} filters: {listed([first, *others])}"
+            raise FileError(path, problem, f"choose one filter: --where \"filter = '{first}'\"")
 
 
 def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:
@@ -209,21 +193,11 @@ def _with_scores(path: str, log: EvaluationLog, options: Options) -> Options:
     names = [name for name in ("confidence", "chosen_probability") if name in log.columns]
     if len(names) == 1:
         return replace(options, score=names[0])
-    if names:
-        raise FileError(
-            path,
-            f"has several columns of probabilities: {' and '.join(names)}",
-            "name the column to evaluate",
-            ("--score", names[0]),
-        )
     stated = [name for name in sorted(log.columns) if name.endswith(".confidence")]
-    if stated:
-        raise FileError(
-            path,
-            f"has columns of stated confidences: {' and '.join(stated)}",
-            "name the column to evaluate",
-            ("--score", stated[0]),
-        )
+    for what, those in (("several columns of probabilities", names), ("columns of stated confidences", stated)):
+        if those:
+            problem = f"has {what}: {' and '.join(those)}"
+            raise FileError(path, problem, "name the column to evaluate", ("--score", those[0]))
     why = next((log.missing[name][1] for name in ("probs", "chosen_probability") if name in log.missing), "")
     columns = listed(sorted(log.columns))
     remedy = f"name a column of stated confidences with --score COLUMN --percent; the columns are {columns}"

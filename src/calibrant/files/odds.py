@@ -36,10 +36,7 @@ def probabilities(
     row_of: Callable[[int], int],
     remedy: str = "correct the cell, or leave the row out with --where",
 ) -> NDArray[np.float64]:
-    """Return the probabilities of the classes in each row: 1 / odds, divided by the sum of the row.
-
-    It raises `FileError` for the odds of one class alone, and for a number that is not odds.
-    """
+    """Return the probabilities of the classes in each row: 1 / odds, divided by the sum of the row."""
     if odds.ndim == 1:
         problem = f"--odds needs the odds of all classes, but {quoted(names[0])} has the odds of one class only"
         raise FileError(path, problem, "name the columns of all classes with --probs, such as 'odds_*'")

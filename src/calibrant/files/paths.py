@@ -19,16 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from calibrant.errors import FileError, FileFault, quoted
-from calibrant.files.local import (
-    conversion_error,
-    convert,
-    fetch,
-    first_line,
-    is_remote,
-    located,
-    new_copy,
-    spool,
-)
+from calibrant.files.local import conversion_error, convert, fetch, first_line, is_remote, located, new_copy, spool
 from calibrant.results.envelope import similar_file
 
 #: Bytes of an object of JSON lines: those of DuckDB.
@@ -58,17 +49,14 @@ KINDS = {
 }
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # in a folder's name
 
+_READABLE = "pass a file that ends in .npz, .npy, .csv, .tsv, .xlsx, .parquet, .arrow, .feather, .eval, .json or .jsonl"
 #: What to do about other files, by their endings.
 ADVICE = {
     (".pkl", ".pickle", ".joblib"): (
         "a pickle may run any code when it is opened; load the file yourself, and save its arrays with numpy.savez"
     ),
     (".xls", ".xlsb", ".ods"): "save the sheet as .xlsx or CSV",
-    (
-        ".txt",
-        ".dat",
-        ".tab",
-    ): "rename the file to .csv if commas, semicolons or tabs separate the columns",
+    (".txt", ".dat", ".tab"): "rename the file to .csv if commas, semicolons or tabs separate the columns",
     (".pt", ".pth", ".ckpt", ".safetensors"): "load the file yourself, and save its tensors as arrays with numpy.savez",
     (".h5", ".hdf5", ".mat", ".db", ".sqlite", ".duckdb"): "export the table from its program as CSV or Parquet",
     (".gz", ".zip", ".bz2", ".xz", ".zst", ".7z", ".tar"): "unpack the file first",
@@ -110,11 +98,7 @@ def kind_of(path: str) -> str:
     for endings, (problem, remedy) in FOREIGN.items():
         if ending in endings:
             raise FileError(path, problem, in_words_of(remedy, path), fault=FileFault.UNKNOWN_KIND)
-    advice = next((words for endings, words in ADVICE.items() if ending in endings), None)
-    advice = (
-        advice
-        or "pass a file that ends in .npz, .npy, .csv, .tsv, .xlsx, .parquet, .arrow, .feather, .eval, .json or .jsonl"
-    )
+    advice = next((words for endings, words in ADVICE.items() if ending in endings), _READABLE)
     raise FileError(path, got, advice, fault=FileFault.UNKNOWN_KIND)
 
 
@@ -256,8 +240,6 @@ def check_text(path: str, check: Callable[[], None], longest: int | None = None)
 
     DuckDB 1.5 takes the rows of a truncated ``.gz``. It also drops a last line of more than 32 MB from a CSV. A plain
     text is ASCII without quotation marks, and all its lines end alike.
-
-    It raises `FileError` for a damaged ``.gz``, or a line of more than ``longest`` bytes.
     """
     if longest is None and not located(path).lower().endswith(".gz"):
         return False

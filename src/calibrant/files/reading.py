@@ -56,8 +56,8 @@ from calibrant.files.loaded import (
     doubt_about_logits,
 )
 from calibrant.files.sources import FileSource, Opened, open_sources
+from calibrant.inputs.memory import bytes_in_words, max_memory
 from calibrant.inputs.memory import is_set as memory_is_limited
-from calibrant.inputs.memory import max_memory
 from calibrant.inputs.predictions import SURE, as_predictions, check_logits, in_unit_interval
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch
@@ -300,7 +300,7 @@ class _Reader:
         state.rows_kept += rows_of(chunk.arrays)
         state.bytes_kept += sum(column.nbytes for column in chunk.arrays.values())
         if memory_is_limited() and state.bytes_kept > max_memory() // 2:
-            problem = f"its rows take more than half of the {max_memory() / 1e9:.3g} GB of CALIBRANT_MAX_MEMORY"
+            problem = f"its rows take more than half of the {bytes_in_words(max_memory())} of CALIBRANT_MAX_MEMORY"
             raise TooMany(
                 chunk.source.path,
                 problem,
@@ -434,11 +434,7 @@ class _Reader:
     # ------------------------------------------------------------ at the end
 
     def finish(self, sketch: bool) -> FileRows | FileSketch:
-        """Return what was read, rows with their sketch if it is asked for.
-
-        It raises `FileError` or `BadRows` where all files were left out, or hold no rows, or no row was evaluated, or
-        all logits are probabilities.
-        """
+        """Return what was read, rows with their sketch if it is asked for."""
         if not sum(self._counts.values()) and self._failure is not None:
             raise self._failure
         paths = tuple(source.path for source in self._counts)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from calibrant.errors import FileError, quoted
 from calibrant.files.column_options import NamedColumns, Options, in_words, listed
 from calibrant.files.column_values import ValueWords, class_indices
-from calibrant.files.engine import Engines
 from calibrant.files.loaded import FilePredictions, FileRead
 from calibrant.files.matching import (
     Keyed,
@@ -26,8 +25,8 @@ from calibrant.files.matching import (
     shown_key,
 )
 from calibrant.files.paths import check_bytes, kind_of
-from calibrant.files.sources import table_of
-from calibrant.files.sql import identifier
+from calibrant.files.sources import TABLES, table_of
+from calibrant.files.sql import identifier, joined_conditions
 from calibrant.runtime.dataclass import dataclass
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
@@ -68,38 +67,25 @@ def result_options(options: AnyOptions, column: str) -> AnyOptions:
     return replace(options, score=_NO_SCORE, outcome=column, attempts=True)
 
 
-def result_columns(path: str, option: str, value: str) -> tuple[str, ...]:
-    """Return the columns of a file that a name, a list of names, or a pattern stands for.
-
-    Raises
-    ------
-    FileError
-        For a file without columns, and for one that lacks a named column.
-    """
+def result_columns(path: str, value: str) -> tuple[str, ...]:
+    """Return the columns of a file that a name, a list of names, or a pattern stands for."""
     check_bytes(path)
     kind = kind_of(path)
-    if kind not in ("csv", "json", "parquet", "arrow"):
+    if kind not in TABLES:
         problem = f"is a .{kind}, which has no columns of results"
         raise FileError(
             path, problem, "save the results as CSV or Parquet, or call calibrant.compare_results in Python"
         )
-    table = table_of(path, kind, None, Engines([path]), Options())
-    return NamedColumns(path, table.columns, "column").named(option, value)
+    return NamedColumns(path, table_of(path).columns, "column").named("--correct", value)
 
 
 def answered(options: AnyOptions, column: str) -> AnyOptions:
     """Return the options that leave out the rows in which a column has no value."""
-    has_value = f"{identifier(column)} IS NOT NULL"
-    return replace(options, where=has_value if options.where is None else f"({options.where}) AND {has_value}")
+    return replace(options, where=joined_conditions(options.where, f"{identifier(column)} IS NOT NULL"))
 
 
 def by_question(
-    models: Mapping[str, FilePredictions],
-    *,
-    results: bool,
-    sparse: bool,
-    own: bool | None = None,
-    long: bool = False,
+    models: Mapping[str, FilePredictions], *, results: bool, sparse: bool, own: bool | None = None, long: bool = False
 ) -> FileResults:
     """Return what was read of models with their questions side by side.
 
@@ -115,12 +101,6 @@ def by_question(
         Whether each model has outcomes of its own. None: if they differ.
     long : bool
         Whether the models are rows of one file.
-
-    Raises
-    ------
-    FileError
-        For models of different numbers of rows without keys, or without a common question; for several predictions of
-        one question; for a result outside 0 to 1; and for questions whose clusters or outcomes differ.
     """
     keyed, distinct = _keyed(models)
     if not results:

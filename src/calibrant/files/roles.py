@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from calibrant.errors import quoted
 from calibrant.files.class_names import ends_of, ordered
@@ -110,7 +110,7 @@ def _usual_probs(finder: NamedColumns, taken: set[str | None]) -> tuple[tuple[st
         group = tuple(name for name in free if name.lower().startswith(prefix) and len(name) > len(prefix))
         if len(group) > 1 and len({name[: len(prefix)] for name in group}) == 1:
             found.append((group, "--probs", group[0][: len(prefix)] + "*"))
-    _check_single(finder, {in_words(names, finder.noun): options for names, *options in found}, usual)
+    _check_single(finder, {in_words(names, finder.noun): (option, value) for names, option, value in found}, usual)
     names, _, value = found[0]
     return names, value
 
@@ -129,7 +129,7 @@ def _usual_targets(
     return (found[0],)
 
 
-def _check_single(finder: NamedColumns, rivals: Mapping[str, Sequence[str]], usual: Usual) -> None:
+def _check_single(finder: NamedColumns, rivals: Mapping[str, tuple[str, str]], usual: Usual) -> None:
     """Reject none and several columns, which come with the options that name them."""
     noun = finder.noun
     remedy = f"name the right {noun} with {usual.wanted[noun]}"
@@ -137,14 +137,12 @@ def _check_single(finder: NamedColumns, rivals: Mapping[str, Sequence[str]], usu
         problem = f"no {noun} has a usual name for {usual.what} ({usual.examples[noun]}, ...)"
         raise Unnamed(finder.path, problem, f"{remedy}; {finder.listing}")
     if len(rivals) > 1:
-        readings = tuple(ColumnReading(tuple(options), f"if {quoted(name)}") for name, options in rivals.items())
+        readings = tuple(ColumnReading(dict([pair]), f"if {quoted(name)}") for name, pair in rivals.items())
         problem = f"several {noun}s could be {usual.what}: {', '.join(rivals)}"
         raise Unnamed(finder.path, problem, remedy, readings=readings)
 
 
 # ---------------------------------------------------------------- columns, or the question which ones
-
-_CHOOSE: Final = "choose what the columns mean"
 
 
 def find(
@@ -188,7 +186,7 @@ def _is_doubtful(selection: ColumnSelection, columns: Sequence[str], options: Op
     target, single = selection.targets[0], len(selection.probs) == 1
     if options.models or len(selection.targets) > 1:
         return False
-    if single and options.score is None and options.probs is None and role_of(selection.probs[0]) == "predicted":
+    if single and not options.name_scores and role_of(selection.probs[0]) == "predicted":
         return True
     if options.outcome is not None or options.target is not None:
         return False
@@ -197,11 +195,11 @@ def _is_doubtful(selection: ColumnSelection, columns: Sequence[str], options: Op
 
 
 class _Question(NamedTuple):
-    """A question about columns with usual names: what is in doubt, what to do, and the readings that are allowed."""
+    """A question about columns with usual names: what is in doubt, the readings that are allowed, and what to do."""
 
     problem: str
-    remedy: str
     readings: list[ColumnReading]
+    remedy: str = "choose what the columns mean"
 
 
 def _check_meaning(path: str, selection: ColumnSelection, seen: Candidates, options: Options) -> None:
@@ -209,23 +207,23 @@ def _check_meaning(path: str, selection: ColumnSelection, seen: Candidates, opti
     target, score, one_event = selection.targets[0], selection.probs[0], len(selection.probs) == 1
     if one_event and role_of(score) == "predicted" and score in seen.outcomes and len(seen.labels(score)) > 1:
         problem = f"{quoted(score)} has only two values, like a predicted label"
-        reading = ColumnReading(("--score", score), f"if {quoted(score)} holds probabilities", always=True)
+        reading = ColumnReading({"--score": score}, f"if {quoted(score)} holds probabilities", always=True)
         raise _asking(path, problem, "name the column of probabilities", [reading], selection.noun)
     if options.outcome is not None or options.target is not None:
         return
     if one_event and score not in seen.lists:
-        usual = ColumnReading(("--outcome", target), f"if {quoted(target)} holds the true outcome")
+        usual = ColumnReading({"--outcome": target}, f"if {quoted(target)} holds the true outcome")
         question = _question_of_event(score, usual, Readings(seen, options), selection.noun)
     else:
-        usual = ColumnReading(("--target", target), f"if {quoted(target)} holds the true class")
+        usual = ColumnReading({"--target": target}, f"if {quoted(target)} holds the true class")
         question = _question_of_classes(selection.probs, usual, seen, options)
     if [(each.options[-2:], each.always) for each in question.readings] != [(usual.options, False)]:
-        raise _asking(path, *question, selection.noun)
+        raise _asking(path, question.problem, question.remedy, question.readings, selection.noun)
 
 
 def _question_of_classes(probs: Sequence[str], usual: ColumnReading, seen: Candidates, options: Options) -> _Question:
     """Return the question about the target of columns of classes; ``usual`` reads it as the true class."""
-    target, problem, readings = usual.options[1], "", [usual]
+    target, problem, readings = usual.values["--target"], "", [usual]
     allowed = Readings(seen, replace(options, probs=",".join(probs))).readings()
     if role_of(target) == "right":
         problem = f"{quoted(target)} shows whether a prediction was correct, not the true class"
@@ -233,29 +231,29 @@ def _question_of_classes(probs: Sequence[str], usual: ColumnReading, seen: Candi
     elif seen.follows(probs, target):
         problem = f"{quoted(target)} has the largest probability in every row, so it may be the predicted class"
         readings = allowed or [usual]
-    return _Question(problem, _CHOOSE, readings)
+    return _Question(problem, readings)
 
 
 def _question_of_event(score: str, usual: ColumnReading, found: Readings, noun: str) -> _Question:
     """Return the question about the target of a score; ``usual`` reads it as the true outcome."""
-    target, seen = usual.options[1], found.seen
+    target, seen = usual.values["--outcome"], found.seen
     role = role_of(target)
     if role == "right":
         below = f"{quoted(score)} is below 0.5 in some rows"
         problem = f"{below}, but {quoted(target)} shows whether a prediction was correct"
-        return _Question(problem, _CHOOSE, found.of_right(score, target))
+        return _Question(problem, found.of_right(score, target))
     if score not in seen.scores:
-        return _Question("", _CHOOSE, [usual])
+        return _Question("", [usual])
     if in_rows := found.of_rows(score):
-        return _Question(f"each case has a row for each class in {quoted(target)}", _CHOOSE, in_rows)
+        return _Question(f"each case has a row for each class in {quoted(target)}", in_rows)
     readings = found.of_scores([score], found.truths if role == "label" else [target]) or [usual]
     is_only = [each.options[-2:] for each in readings] == [usual.options]
     if is_only and role == "label" and seen.may_be_of(score, target):
         problem = f"{quoted(score)} may be the probability of the predicted label {quoted(target)}"
         problem = f"{problem}, but no {noun} looks like the true values"
         remedy = f"add a {noun} with the true values, and pass its name"
-        return _Question(problem, remedy, [replace(usual, always=True)])
-    return _Question(f"{quoted(score)} may be the probability of a predicted label", _CHOOSE, readings)
+        return _Question(problem, [replace(usual, always=True)], remedy)
+    return _Question(f"{quoted(score)} may be the probability of a predicted label", readings)
 
 
 def _asking(path: str, problem: str, remedy: str, readings: Sequence[ColumnReading], noun: str) -> Unnamed:
@@ -266,12 +264,15 @@ def _asking(path: str, problem: str, remedy: str, readings: Sequence[ColumnReadi
     if noun != "column":
         names = {"--score": "--probs", "--outcome": "--target"}
         plain = [each for each in readings if not each.sql]
-        readings = [replace(each, options=tuple(names.get(word, word) for word in each.options)) for each in plain]
+        readings = [
+            replace(each, values={names.get(option, option): value for option, value in each.values.items()})
+            for each in plain
+        ]
     if not readings:
         return Unnamed(path, problem, "save an array of outcomes, 1 for a correct prediction and 0 otherwise")
     if len(readings) == 1 and not readings[0].always:
         return Unnamed(path, problem, f"{remedy}; name the right columns, such as", readings[0].words)
     if len(readings) > LISTED:
-        options = [word for word in readings[0].options[::2] if word in ("--score", "--probs", "--outcome", "--target")]
+        options = [each for each in readings[0].values if each in ("--score", "--probs", "--outcome", "--target")]
         return Unnamed(path, problem, f"{remedy}; name the right columns with {' and '.join(options)}")
     return Unnamed(path, problem, remedy, readings=tuple(readings))

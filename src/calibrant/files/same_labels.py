@@ -34,7 +34,8 @@ def equality(seen: Candidates, guess: str, truth: str) -> str:
     if any(label.casefold() != same.casefold() for label, same in spelled.items()):
         return f"{one} = concat({literal(_beginning(seen.labels(guess)))}, {other})"
     are_equal = all(label == same for label, same in spelled.items())
-    if are_equal and not any(_has_spaces(seen, name) for name in (guess, truth)):
+    cells = [cell for name in (guess, truth) for cell in seen.cells[name] if isinstance(cell, str)]
+    if are_equal and all(cell == cell.strip() or is_missing_cell(cell) for cell in cells):
         return f"{one} = {other}"
     return f"lower(trim({one})) = lower(trim({other}))"
 
@@ -74,10 +75,3 @@ def _blocks(seen: Candidates, name: str, blocks: int, width: int) -> list[tuple[
 def _beginning(labels: Sequence[str]) -> str:
     """Return what all labels begin with, without the digits at its end; empty for a single label."""
     return re.sub(r"[0-9]+$", "", os.path.commonprefix(labels)) if len(labels) > 1 else ""  # noqa: RUF071
-
-
-def _has_spaces(seen: Candidates, name: str) -> bool:
-    """Whether a cell has spaces around its text."""
-    return any(
-        isinstance(cell, str) and cell != cell.strip() and not is_missing_cell(cell) for cell in seen.cells[name]
-    )

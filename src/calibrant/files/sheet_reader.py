@@ -35,16 +35,16 @@ def _answer(source: str, copy: str, memory: int, sheet: str | None, first_row: i
             with zipfile.ZipFile(stream) as archive:
                 size = sum(member.file_size for member in archive.infolist())
                 if size > memory // 4:
-                    return {"large": f"takes {size / 1e9:,.1f} GB when it is decompressed"}
+                    return {"large": size}
                 _limit_memory(memory)
                 damaged = archive.testzip()  # the reader of workbooks stops before the checksum
             if damaged is not None:
                 return {"error": f"{damaged} differs from its checksum"}
             stream.seek(0)
-            return {"sheets": _copied(python_calamine.CalamineWorkbook.from_filelike(stream), copy, sheet, first_row)}
+            return _copied(python_calamine.CalamineWorkbook.from_filelike(stream), copy, sheet, first_row)
     except BaseException as error:  # a panic of the reader is not an Exception
         if isinstance(error, MemoryError):
-            return {"large": ""}
+            return {"large": 0}
         return {"error": (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".;")}
 
 
@@ -66,12 +66,13 @@ def _limit_memory(size: int) -> None:
             return
 
 
-def _copied(book: Any, copy: str, wanted: str | None, first_row: int) -> dict[str, int]:
-    """Return the filled sheets with their numbers of rows.
+def _copied(book: Any, copy: str, wanted: str | None, first_row: int) -> dict[str, Any]:
+    """Write the wanted sheet, or the first filled one, to a CSV, from a row on.
 
-    The wanted one, or the first one, is written to a CSV, from a row on.
+    Returns the filled sheets with their numbers of rows, and how many rows were left out of the CSV.
     """
     filled: dict[str, int] = {}
+    skipped = 0
     for name in sorted(book.sheet_names, key=lambda name: name != wanted):  # the wanted one first
         sheet = book.get_sheet_by_name(name)
         if sheet.start is None or not sheet.height:
@@ -80,11 +81,11 @@ def _copied(book: Any, copy: str, wanted: str | None, first_row: int) -> dict[st
         if len(filled) > SHEETS:
             break
         if len(filled) == 1:
-            start = sheet.start[0] + first_row - 1  # empty rows come first
-            rows = itertools.islice(sheet.iter_rows(), start, None)
+            skipped = max(sheet.start[0], first_row - 1)  # empty rows come first
+            rows = itertools.islice(sheet.iter_rows(), skipped, None)
             with open(copy, "x", encoding="utf-8", newline="") as target:
                 csv.writer(target, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
-    return filled
+    return {"sheets": filled, "skipped": skipped}
 
 
 def _cell(value: Any) -> str:

@@ -114,14 +114,7 @@ def event_sketch(
 ) -> CalibrationSketch:
     """Return the sketch of the evaluated event, without curves of classes: all that a later comparison needs.
 
-    Parameters
-    ----------
-    read : FilePredictions or FileSketch
-        The rows that a report evaluated, or their sketch.
-    notion, ignore_index, logits, weights_are
-        How they were evaluated, as in `calibrant.evaluate`.
-    groups : int
-        How many groups the report has. More than a ``.cal`` holds are left out.
+    ``groups`` is how many groups the report has. More than a ``.cal`` holds are left out.
     """
     if isinstance(read, FileSketch):
         return read.sketch.of_event()
@@ -160,10 +153,7 @@ def _read(path: str) -> CalibrationSketch:
 
 
 def _of_report(path: str, text: str) -> CalibrationSketch:
-    """Return the sketch in the JSON of a report.
-
-    It raises `FileError` for invalid JSON, and for JSON without a sketch that can be read.
-    """
+    """Return the sketch in the JSON of a report."""
     name = Path(path).name
     remedy = _REPORT_REMEDY.format(name, Path(name).with_suffix(".cal"))
     with reading(path, remedy, "contains a damaged report"):

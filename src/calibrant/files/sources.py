@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from calibrant.files.array_rows import (
     first_rows,
     open_npy,
     open_npz,
+    rows_of_counts,
     table_pieces,
 )
 from calibrant.files.cluster_hints import Errors, cluster_hint, parts_of_ids
@@ -26,7 +27,6 @@ from calibrant.files.column_kinds import ROWS, first_look
 from calibrant.files.column_options import ColumnSelection, Options, Unnamed, check_same
 from calibrant.files.column_values import Piece, number_in
 from calibrant.files.column_words import role_of
-from calibrant.files.counts import rows_of_counts
 from calibrant.files.engine import Engines, FileTable
 from calibrant.files.loaded import Omitted
 from calibrant.files.local import are_fractions, convert, is_text, is_workbook, located, original
@@ -35,7 +35,7 @@ from calibrant.files.logs import check, log_columns, protocol, read_logs, with_d
 from calibrant.files.odds import implied
 from calibrant.files.paths import check_bytes, expand, kind_of, partitions_of
 from calibrant.files.roles import find, select
-from calibrant.files.stored import ArrowTable, FilteredTable, ParquetTable, StoredTable
+from calibrant.files.stored import FilteredTable, StoredTable, stored_table
 from calibrant.files.text import CsvTable, JsonTable, header
 from calibrant.runtime.dataclass import dataclass
 
@@ -44,7 +44,14 @@ _NO_OPTIONS = Options()
 #: Characters of a column's name or expression: the engine's time grows with the square of the parts of a path.
 _LONGEST_NAME = 5_000
 
-_TABLES = ("csv", "json", "parquet", "arrow")
+_NOT_TEXT: Final = "is for text files, but the file is not one"
+_NOT_A_WORKBOOK: Final = "is for workbooks (.xlsx), but the file is not one"
+_HAS_NO_LINES: Final = "is for text tables and workbooks, but the file is .{}"
+_HAS_NUMBERS: Final = "is for text files, but a .{} file contains numbers"
+_FILTER_ARRAYS: Final = "filter the arrays before you save them"
+
+#: The kinds of files with columns.
+TABLES: Final = ("csv", "json", "parquet", "arrow")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -161,7 +168,7 @@ def open_sources(
     engines = engines or Engines()
     engines.paths = paths = expand(patterns)
     kind = kind_of(paths[0])
-    _check_options(paths[0], kind, options, targets_file)
+    check_options(paths[0], kind, options, targets_file)
     if kind == "npy":
         return _open_arrays(paths, options, targets_file, keep_going)
     if kind == "json":
@@ -216,7 +223,7 @@ def _overround(source: FileSource, form: str) -> dict[str, str]:
     return notes
 
 
-def _check_options(path: str, kind: str, options: Options, targets_file: str | None) -> None:
+def check_options(path: str, kind: str, options: Options, targets_file: str | None = None) -> None:
     """Reject names that are too long, and options that a kind of file does not have."""
     for name in options.columns:
         if len(name) > _LONGEST_NAME:
@@ -228,31 +235,18 @@ def _check_options(path: str, kind: str, options: Options, targets_file: str | N
         raise FileError(
             path, "contains its own targets, but --targets names another file", "use --targets only with .npy files"
         )
-    if options.encoding is not None and not is_text(located(path)):
-        raise FileError(path, "--encoding is for text files, but the file is not one", "leave --encoding out")
-    if options.sheet is not None and not is_workbook(original(path)):
-        raise FileError(path, "--sheet is for workbooks (.xlsx), but the file is not one", "leave --sheet out")
-    for option, value, kinds, problem, remedy in (
-        (
-            "--header-line",
-            options.header_line,
-            ("csv",),
-            "is for text tables and workbooks, but the file is .{}",
-            "leave --header-line out",
-        ),
-        (
-            "--decimal-comma",
-            options.decimal_comma,
-            ("csv", "json"),
-            "is for text files, but a .{} file contains numbers",
-            "leave --decimal-comma out",
-        ),
-        ("--odds", options.odds, _TABLES, "is for tables, but a .{} file has arrays", "save a table"),
-        ("--events", options.events, _TABLES, "is for tables, but a .{} file has arrays", "save a table"),
-        ("--where", options.where, _TABLES, "is not available for .{} files", "filter the arrays before you save them"),
+    is_table, arrays = kind in TABLES, f"is for tables, but a .{kind} file has arrays"
+    for option, value, fits, problem, remedy in (
+        ("--encoding", options.encoding, is_text(located(path)), _NOT_TEXT, ""),
+        ("--sheet", options.sheet, is_workbook(original(path)), _NOT_A_WORKBOOK, ""),
+        ("--header-line", options.header_line, kind == "csv", _HAS_NO_LINES.format(kind), ""),
+        ("--decimal-comma", options.decimal_comma, kind in ("csv", "json"), _HAS_NUMBERS.format(kind), ""),
+        ("--odds", options.odds, is_table, arrays, "save a table"),
+        ("--events", options.events, is_table, arrays, "save a table"),
+        ("--where", options.where, is_table, f"is not available for .{kind} files", _FILTER_ARRAYS),
     ):
-        if value and kind not in kinds:
-            raise FileError(path, f"{option} {problem.format(kind)}", remedy)
+        if value and not fits:
+            raise FileError(path, f"{option} {problem}", remedy or f"leave {option} out")
 
 
 def _check_array_options(path: str, options: Options) -> None:
@@ -261,12 +255,9 @@ def _check_array_options(path: str, options: Options) -> None:
         raise FileError(
             path, "contains a single array", "save the arrays of all models and the targets in one .npz file"
         )
-    asked = {name: getattr(options, name) for name in ("score", "outcome", "probs", "target", "weight")}
-    several = {"by": options.by, "cluster": options.clusters, "on": options.on}
-    asked |= {name: next(iter(values), None) for name, values in several.items()}
-    for name, value in asked.items():
-        if value is not None:
-            problem = f"a .npy file has no column names, but --{name} names {quoted(value)}"
+    for option, names in options.named.items():
+        for name in names:
+            problem = f"a .npy file has no column names, but {option} names {quoted(name)}"
             raise FileError(path, problem, "save a .npz file with named arrays")
 
 
@@ -320,13 +311,12 @@ def _source(path: str, kind: str, options: Options, engines: Engines) -> FileSou
     if kind == "npz":
         stored, selection = open_npz(path, options)
         return _from_arrays(path, selection, stored)
-    table = table_of(path, kind, options.where, engines, options)
+    table = table_of(path, options, engines)
     objects = table.objects
     if options.probs in objects:
         options = replace(options, probs=f"{options.probs}.*")
     options = replace(options, models=tuple(f"{name}.*" if name in objects else name for name in options.models))
-    names_probs = options.score is not None or options.probs is not None or bool(options.models)
-    if objects and not names_probs:
+    if objects and not options.name_scores:
         _check_objects(table, options)
     return _from_table(table, find(table.path, table.columns, options, table.head, in_path=table.partitions))
 
@@ -357,15 +347,14 @@ def _check_objects(table: FileTable, options: Options) -> None:
     raise Unnamed(table.path, problem, remedy, ("--probs", probs, *target))
 
 
-def table_of(
-    path: str, kind: str, where: str | None, engines: Engines | None = None, options: Options = _NO_OPTIONS
-) -> FileTable:
+def table_of(path: str, options: Options = _NO_OPTIONS, engines: Engines | None = None) -> FileTable:
     """Open a file with columns; the engine reads it where the options name SQL, or columns within structs."""
+    kind, where = kind_of(path), options.where
     if kind in ("csv", "json"):
         text = CsvTable(path, where, engines) if kind == "csv" else JsonTable(path, where, engines)
         text.comma = options.decimal_comma
         return text
-    stored = ParquetTable(path, engines) if kind == "parquet" else ArrowTable(path)
+    stored = stored_table(path, engines)
     return stored if where is None and _is_plain(stored, options) else FilteredTable(stored, where, engines)
 
 
@@ -373,12 +362,11 @@ def _is_plain(stored: StoredTable, options: Options) -> bool:
     """Whether options name columns of a file alone: no SQL, nothing within structs, and nothing in its path."""
     sql = filter(None, (*options.by, *options.clusters, options.outcome, options.score))
     plain = all(name in stored.columns or re.fullmatch(r"\w+", name) for name in sql)
-    names_probs = options.score is not None or options.probs is not None or bool(options.models)
     of_structs = any(name in asked for name in stored.structs for asked in options.columns)
     if partitions := partitions_of(stored.path):  # such a column, or a name that may be meant for one
         unknown = (name for name in options.columns if name not in stored.columns)
         plain = plain and not any(name in partitions or re.fullmatch(r"\w+", name) for name in unknown)
-    return plain and not of_structs and (names_probs or not stored.structs)
+    return plain and not of_structs and (options.name_scores or not stored.structs)
 
 
 # ---------------------------------------------------------------- looks at a file, for hints
@@ -392,23 +380,17 @@ def column_names(path: str) -> tuple[str, ...]:
     Exception
         Whatever the reader of a damaged file raises.
     """
-    own = _names_in(path)
-    return (*own, *(name for name in partitions_of(path) if name not in own)) if kind_of(path) != "npz" else own
-
-
-def _names_in(path: str) -> tuple[str, ...]:
-    """Return the names of the columns or arrays in a file."""
-    kind = kind_of(path)
+    kind, own = kind_of(path), tuple[str, ...]()
     convert(path)
-    if kind in ("parquet", "arrow"):
-        return table_of(path, kind, None).columns
     if kind == "npz":
         return tuple(array_names(path))
-    if kind == "csv":
-        return header(path)
-    if kind != "json":
-        return ()
-    return log_columns(path) or tuple(dotted(first_object(path)))
+    if kind in ("parquet", "arrow"):
+        own = table_of(path).columns
+    elif kind == "csv":
+        own = header(path)
+    elif kind == "json":
+        own = log_columns(path) or tuple(dotted(first_object(path)))
+    return (*own, *(name for name in partitions_of(path) if name not in own))
 
 
 def _repeated_columns(source: FileSource, options: Options) -> tuple[tuple[str, ...], ...]:

@@ -6,26 +6,24 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from calibrant.errors import nearest
+from calibrant.files.column_words import all_of
 from calibrant.files.local import located
 from calibrant.files.paths import utf8_path
 
 #: The words that DuckDB reserves: a column of such a name is quoted.
 _RESERVED = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        all and any array as asc both case cast check collate column constraint create default desc distinct do else
-        end except false for foreign from group having in initially into lateral leading limit not null offset on only
-        or order pivot placing primary qualify references returning select show some summarize symmetric table then to
-        trailing true union unique unpivot using variadic when where window with
-        """,
-    )
+    all_of("""
+    all and any array as asc both case cast check collate column constraint create default desc distinct do else
+    end except false for foreign from group having in initially into lateral leading limit not null offset on only
+    or order pivot placing primary qualify references returning select show some summarize symmetric table then to
+    trailing true union unique unpivot using variadic when where window with
+    """)
 )
 
 #: The types of the numbers and the labels in lists of objects, and their usual names.
@@ -50,6 +48,11 @@ def identifier(name: str) -> str:
 def literal(text: str) -> str:
     """Quote a text."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def bracketed(sql: str) -> str:
+    """Return SQL in brackets; the line breaks keep a comment in it from swallowing the bracket."""
+    return f"(\n{sql}\n)"
 
 
 def number_of(text: str, kind: str = "DOUBLE", *, comma: bool = False) -> str:
@@ -136,9 +139,14 @@ def engine_path(path: str) -> str:
     return literal(re.sub(r"[\[*?]", r"[\g<0>]", utf8_path(os.path.abspath(located(path)))))
 
 
+def joined_conditions(where: str | None, condition: str) -> str:
+    """Return a condition joined to the one that is in force, if there is one."""
+    return condition if where is None else f"({where}) AND {condition}"
+
+
 def where_option(condition: str, where: str | None = None) -> str:
     """Return a ``--where`` to type on a command line, joined to the condition that is in force."""
-    return sql_option("--where", condition if where is None else f"({where}) AND {condition}")
+    return sql_option("--where", joined_conditions(where, condition))
 
 
 def sql_option(option: str, sql: str) -> str:
@@ -164,31 +172,24 @@ _COUNTED_TIMES: Final = {
 
 def dates_in(name: str, cells: Sequence[Any]) -> list[str]:
     """Return the SQL that reads the cells of a column as dates, in each form that all of them have."""
-    texts = [str(cell) for cell in cells]
-    are_numbers = all(map(str.isdecimal, texts))  # which SQL does not read as text
-    column = f"CAST({sql_name(name)} AS VARCHAR)" if are_numbers else sql_name(name)
-    ways: dict[str, Callable[[str], Any]] = {
-        f"CAST({sql_name(name)} AS DATE)": lambda text: _date("%Y-%m-%d", text[:10])
-    }
-    for form in map("".join, itertools.product(_FORMS_OF_DATES, _FORMS_OF_TIMES)):
-        ways[f"strptime({column}, {literal(form)})"] = partial(_date, form)
-    for sql, (least, largest) in _COUNTED_TIMES.items():
-        ways[sql.format(sql_name(name))] = partial(_between, least, largest)
-    return [sql for sql, read in ways.items() if texts and _all_read(read, texts)]
+    texts, column = [str(cell) for cell in cells], sql_name(name)
+    if not texts:
+        return []
+    as_text = f"CAST({column} AS VARCHAR)" if all(map(str.isdecimal, texts)) else column  # SQL reads no numbers as text
+    forms = map("".join, itertools.product(_FORMS_OF_DATES, _FORMS_OF_TIMES))
+    found = [f"CAST({column} AS DATE)"] if _are_dates([text[:10] for text in texts], "%Y-%m-%d") else []
+    found += [f"strptime({as_text}, {literal(form)})" for form in forms if _are_dates(texts, form)]
+    with suppress(ValueError):
+        numbers = list(map(float, texts))
+        for sql, (least, largest) in _COUNTED_TIMES.items():
+            if all(least <= number <= largest for number in numbers):
+                found.append(sql.format(column))
+    return found
 
 
-def _between(least: int, largest: int, text: str) -> bool:
-    return least <= float(text) <= largest
-
-
-def _date(form: str, text: str) -> datetime:
-    return datetime.strptime(text, form)
-
-
-def _all_read(read: Callable[[str], datetime], texts: Sequence[str]) -> bool:
-    """Whether a function reads each text."""
+def _are_dates(texts: Sequence[str], form: str) -> bool:
     try:
-        return all(map(read, texts))
+        return all(datetime.strptime(text, form) for text in texts)
     except ValueError:
         return False
 
@@ -205,13 +206,10 @@ _NODES: Final = frozenset(
     ("BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR", "TYPE")
 )
 _OPERATORS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_NULLIF OPERATOR_TRY COMPARE_IN
-        COMPARE_NOT_IN ARRAY_EXTRACT ARRAY_SLICE STRUCT_EXTRACT
-        """,
-    )
+    all_of("""
+    OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_NULLIF OPERATOR_TRY COMPARE_IN
+    COMPARE_NOT_IN ARRAY_EXTRACT ARRAY_SLICE STRUCT_EXTRACT
+    """)
 )
 
 #: The functions that may be used, by what they are about; a service may show them.
@@ -263,16 +261,13 @@ _OF_NODES: Final = {
 
 #: Functions, also without brackets, whose value depends on more than the row.
 _VOLATILE: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        random setseed uuid uuidv4 uuidv7 gen_random_uuid now today current_date current_time current_timestamp
-        localtime localtimestamp current_localtime current_localtimestamp get_current_time get_current_timestamp
-        transaction_timestamp nextval currval setval getenv getvariable current_setting
-        current_user user session_user current_catalog current_database current_schema current_schemas
-        current_query version txid_current
-        """,
-    )
+    all_of("""
+    random setseed uuid uuidv4 uuidv7 gen_random_uuid now today current_date current_time current_timestamp
+    localtime localtimestamp current_localtime current_localtimestamp get_current_time get_current_timestamp
+    transaction_timestamp nextval currval setval getenv getvariable current_setting
+    current_user user session_user current_catalog current_database current_schema current_schemas
+    current_query version txid_current
+    """)
 )
 
 #: How often one expression may join texts, each as long as the row or as a text in quotes; and bytes of the latter.
@@ -297,8 +292,7 @@ def parse_expression(connection: Any, sql: str) -> Node | None:
 
     It raises `ValueError` for what the engine cannot parse.
     """
-    # The line breaks keep a comment from swallowing the bracket.
-    (text,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT (\n{sql}\n)"]).fetchone()
+    (text,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT {bracketed(sql)}"]).fetchone()
     try:
         answer = json.loads(text)
     except RecursionError:

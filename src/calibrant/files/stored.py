@@ -8,6 +8,7 @@ import re
 import shutil
 import struct
 import tempfile
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -19,9 +20,9 @@ from calibrant.errors import CalibrantError, FileError
 from calibrant.files.column_options import ColumnSelection
 from calibrant.files.engine import Engines, EngineTable, FileTable, batch_rows
 from calibrant.files.local import load, located, reading
-from calibrant.files.paths import utf8_path
-from calibrant.files.sql import engine_path, literal, period, with_paths
-from calibrant.inputs.memory import max_memory
+from calibrant.files.paths import kind_of, utf8_path
+from calibrant.files.sql import bracketed, engine_path, literal, period, with_paths
+from calibrant.inputs.memory import bytes_in_words, max_memory
 from calibrant.runtime.dataclass import dataclass
 
 BATCH = 32_000_000  # bytes
@@ -55,6 +56,10 @@ class StoredTable(FileTable):
             kind = getattr(field.type, "value_type", field.type)  # of a list, or of categories
             if _NUMBER.fullmatch(str(kind)):
                 self.dtypes[field.name] = np.dtype(kind.to_pandas_dtype())
+
+    @abstractmethod
+    def whole_batches(self) -> Iterator[Any]:
+        """Yield all columns as Arrow record batches, whatever they hold."""
 
     def field(self, name: str) -> Any:
         """Return the field of a column."""
@@ -105,7 +110,6 @@ class ParquetTable(StoredTable):
         )
 
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
-        """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         used = selection.used
         words = {*selection.targets[:1], *selection.groups, *selection.clusters, *selection.keys}
         texts = [name for name in used if name in words and str(self.field(name).type) in _TEXTS]
@@ -117,6 +121,10 @@ class ParquetTable(StoredTable):
                 if not numbers:
                     batch.validate(full=True)  # pyarrow hands on texts that are not UTF-8
                 yield batch.select(list(used))
+
+    def whole_batches(self) -> Iterator[Any]:
+        with reading(self.path), self._open() as file:
+            yield from file.iter_batches()
 
     def _streamed(self, field: Any) -> Any:
         """Return the type of a column for the engine; texts come as codes."""
@@ -164,7 +172,7 @@ class ArrowTable(StoredTable):
             self.read_schema(reader.schema)
 
     @contextmanager
-    def _reader(self, columns: tuple[str, ...]) -> Iterator[tuple[Any, mmap.mmap | None]]:
+    def _reader(self, columns: tuple[str, ...], *, compressed: bool) -> Iterator[tuple[Any, mmap.mmap | None]]:
         """Yield a reader of all columns, or of only some, and the mapped copy that it reads, if there is one."""
         options = self._arrow.ipc.IpcReadOptions()
         fields = [self.columns.index(name) for name in columns]
@@ -178,10 +186,9 @@ class ArrowTable(StoredTable):
                 shutil.copyfileobj(stream, copy, _COPIED)
             copy.flush()
             mapped = mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)
-            buffer = self._arrow.py_buffer(mapped)
-            if self._is_compressed(buffer):
+            if compressed:  # leaving columns out of mere views would copy whole batches
                 options.included_fields = fields
-            with self._open(self._arrow.BufferReader(buffer), options) as reader:
+            with self._open(self._arrow.BufferReader(self._arrow.py_buffer(mapped)), options) as reader:
                 yield reader, mapped
 
     def _has_large_batches(self) -> bool:
@@ -201,25 +208,20 @@ class ArrowTable(StoredTable):
         source.seek(0)
         return ipc.open_file(source, options=options) if is_file else ipc.open_stream(source, options=options)
 
-    def _is_compressed(self, mapped: Any) -> bool:
-        """Return whether batches are copies: leaving columns out of mere views would copy whole batches."""
-        with self._open(self._arrow.BufferReader(mapped)) as reader:
-            batch = next(_batches(reader), None)
-            buffers = [] if batch is None else [buffer for column in batch.columns for buffer in column.buffers()]
-        ends = range(mapped.address, mapped.address + mapped.size)
-        return any(buffer is not None and buffer.size and buffer.address not in ends for buffer in buffers)
+    def whole_batches(self) -> Iterator[Any]:
+        with reading(self.path), self._open(self._arrow.OSFile(utf8_path(self.path))) as reader:
+            yield from _batches(reader)
 
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
-        """Yield the used columns as Arrow record batches, in the order of the file's rows."""
         columns = selection.used
         rows, read = batch_rows(len(columns)), 0
         with reading(self.path):
             largest, most = decompressed_bytes(self.path, self._schema, columns), max_memory() // 2
             if largest > most:
-                problem = f"has a batch that takes {largest / 1e9:,.1f} GB when it is decompressed"
-                remedy = f"write batches of at most {most / 1e9:.1f} GB, or raise CALIBRANT_MAX_MEMORY"
+                problem = f"has a batch that takes {bytes_in_words(largest)} when it is decompressed"
+                remedy = f"write batches of at most {bytes_in_words(most)}, or raise CALIBRANT_MAX_MEMORY"
                 raise FileError(self.path, problem, remedy)
-        with reading(self.path), self._reader(columns) as (reader, mapped):
+        with reading(self.path), self._reader(columns, compressed=largest > 0) as (reader, mapped):
             for batch in (every.select(list(columns)) for every in _batches(reader)):
                 batch.validate(full=True)  # what Arrow takes from a damaged file may end the process later
                 for start in range(0, batch.num_rows, rows):
@@ -230,6 +232,11 @@ class ArrowTable(StoredTable):
                         # The pages stay in the system's cache; what still refers to them is read from there again.
                         mapped.madvise(mmap.MADV_DONTNEED)
                         read = 0
+
+
+def stored_table(path: str, engines: Engines | None = None) -> StoredTable:
+    """Open a Parquet or Arrow file."""
+    return ParquetTable(path, engines) if kind_of(path) == "parquet" else ArrowTable(path)
 
 
 def _batches(reader: Any) -> Iterator[Any]:
@@ -260,14 +267,13 @@ class FilteredTable(EngineTable):
         self._asked = dict(self._paths)
 
     def dtype_of(self, column: str) -> np.dtype[Any]:
-        """Return what a column, or an expression, is read as."""
         if column in self.columns:
             return super().dtype_of(column)
         kinds: list[Any] = []
         with suppress(Exception):  # reading the file says what is wrong
             self._check_one("--score", column)
             with self.connection() as connection:
-                kinds = connection.sql(f"SELECT (\n{period(column)}\n) FROM {self.relation()}").types
+                kinds = connection.sql(f"SELECT {bracketed(period(column))} FROM {self.relation()}").types
         return np.dtype(np.float32 if list(map(str, kinds)) == ["FLOAT"] else np.float64)
 
     def learn(self, selection: ColumnSelection) -> bool:
@@ -281,7 +287,6 @@ class FilteredTable(EngineTable):
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
-        """Open a connection that knows the file as a table."""
         with super().connection() as connection:
             with reading(self.path, "leave the column of that type out"):
                 self._stored.register(connection, self._streamed)
@@ -292,7 +297,6 @@ class FilteredTable(EngineTable):
         return self._stored.failure or super().explain(error, condition)
 
     def relation(self) -> str:
-        """Return the SQL of the table."""
         return with_paths(_ROWS, self._asked)
 
 

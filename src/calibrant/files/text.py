@@ -266,10 +266,7 @@ class CsvTable(EngineTable):
 
 
 def header(path: str) -> tuple[str, ...]:
-    """Return the names of the columns, which the first line of a file holds.
-
-    It raises `FileError` for a first line that is not a header.
-    """
+    """Return the names of the columns, which the first line of a file holds."""
     with reading(path, REMEDY, "has no readable header"):
         fields = fields_of_header(path)
     if len(fields) > MOST_COLUMNS:
@@ -473,13 +470,9 @@ class JsonTable(EngineTable):
         self._paths = {name: sql for name, (sql, _) in inner.items()}
         types |= {name: str(kind) for name, (_, kind) in inner.items()}
         self.columns = tuple(types)
-        return types | self._types_in_path()
-
-    def _types_in_path(self) -> dict[str, str]:
-        """Return the types of the columns in the path, which become columns too."""
         self.add_partitions()
         with self.connection() as connection:
-            return {name: str(connection.sql(f"SELECT {self._paths[name]}").types[0]) for name in self.partitions}
+            return types | {n: str(connection.sql(f"SELECT {self._paths[n]}").types[0]) for n in self.partitions}
 
     def _keys(self) -> str:
         """Return the SQL of the keys of all rows, one more than are read at most."""
@@ -499,10 +492,7 @@ _HEAD: Final = 65_536
 
 
 def shape_of(path: str) -> str:
-    """Return whether a file holds an object a line or, in a ``.json``, an array of objects.
-
-    It raises `FileError` for a file without rows, of another shape, or an array without its end.
-    """
+    """Return whether a file holds an object a line or, in a ``.json``, an array of objects."""
     with reading(path), open_text(path) as stream:
         head = stream.read(_HEAD).lstrip()
     if not head:

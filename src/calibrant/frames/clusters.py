@@ -39,11 +39,6 @@ def gather(frame: Frame, columns: Columns, config: SketchConfig) -> dict[Any, Cl
     """Return the sums over buckets of each group, by its value; a frame without groups has the one group None.
 
     The rows have been checked, and some have weight.
-
-    Raises
-    ------
-    InputError
-        As `with_hashes`, and for more distinct scores very close to edges of grid cells than can be fetched.
     """
     if isinstance(frame, nw.LazyFrame):
         return _in_queries(frame, columns, config)
@@ -155,23 +150,13 @@ def _in_queries(frame: LazyFrame, columns: Columns, config: SketchConfig) -> dic
 
 @dataclass(frozen=True, kw_only=True)
 class _Query:
-    """What the rows of an engine are grouped by, and what is added up.
-
-    Attributes
-    ----------
-    coarse : CoarseCells
-        The coarse cells of the scores, and the most buckets.
-    n_curves : int
-        How many curves each group has.
-    counts, counted : dict and LazyFrame
-        The number of clusters of each group: fetched, and in the engine.
-    """
+    """What the rows of an engine are grouped by, and what is added up."""
 
     columns: Columns
-    coarse: CoarseCells
-    n_curves: int
-    counts: dict[Any, int]
-    counted: LazyFrame
+    coarse: CoarseCells  #: the coarse cells of the scores, and the most buckets
+    n_curves: int  #: of each group
+    counts: dict[Any, int]  #: the number of clusters of each group
+    counted: LazyFrame  #: the same in the engine
 
     @property
     def scored(self) -> bool:
@@ -297,11 +282,6 @@ def with_hashes(frame: Frame, columns: Columns) -> tuple[Frame, Columns, LabelKi
     """Return the frame with a column of the hash of each row's cluster, the columns with it, and the kind of labels.
 
     The rows have been checked. A hash is an integer of 64 bits, with or without a sign.
-
-    Raises
-    ------
-    InputError
-        For Python objects that are not labels, and for an engine that cannot hash labels.
     """
     name = "cluster"
     while any(column.casefold().startswith(name) for column in frame.columns):

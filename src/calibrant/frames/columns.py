@@ -67,41 +67,19 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns to read; all exist and have a suitable type.
+    """The columns to read; all exist and have a suitable type."""
 
-    Attributes
-    ----------
-    scores : tuple of str
-        The column of the event's score, or the columns of the classes' probabilities.
-    target, weight, group : str
-        The other columns; None if not used.
-    writing : {"integers", "numbers", "booleans", "words"}
-        The type of the targets.
-    precision : {"float16", "float32", "float64"}
-        The smallest type that holds every score.
-    integer_weights : bool
-        Whether the weights are integers by their type.
-    names : tuple of str or None
-        The names of the classes.
-    classes : bool
-        Whether the scores belong to classes, not to one event.
-    labels : tuple of Label
-        The columns whose values together name the cluster of a row; empty if not used.
-    hashes : str or None
-        The column of the hashes of these names, once there is one.
-    """
-
-    scores: tuple[str, ...]
+    scores: tuple[str, ...]  #: the column of the event's score, or the columns of the classes' probabilities
     target: str
     weight: str | None
     group: str | None
-    writing: Writing
-    precision: str
-    integer_weights: bool
-    names: tuple[str, ...] | None
-    classes: bool
-    labels: tuple[Label, ...] = ()
-    hashes: str | None = None
+    writing: Writing  #: of the targets
+    precision: str  #: the smallest type that holds every score: "float16", "float32" or "float64"
+    integer_weights: bool  #: whether the weights are integers by their type
+    names: tuple[str, ...] | None  #: of the classes
+    classes: bool  #: whether the scores belong to classes, not to one event
+    labels: tuple[Label, ...] = ()  #: the columns whose values together name the cluster of a row
+    hashes: str | None = None  #: the column of the hashes of these names, once there is one
 
     @property
     def single(self) -> bool:
@@ -125,13 +103,7 @@ class Columns:
 
 
 def as_frame(frame: Any) -> Frame:
-    """Return the frame, wrapped by Narwhals.
-
-    Raises
-    ------
-    InputError
-        For an object that Narwhals does not support.
-    """
+    """Return the frame, wrapped by Narwhals."""
     try:
         return nw.from_native(frame)  # type: ignore[no-any-return]
     except TypeError:
@@ -158,11 +130,6 @@ def with_expression(frame: Frame, argument: str, value: Any) -> tuple[Frame, Any
 
     Expressions of Narwhals are for every engine, and SQL for DuckDB and PySpark. Arrow computes those of frames
     in memory: a comparison with a missing value is missing there, and false in pandas.
-
-    Raises
-    ------
-    InputError
-        For an expression that the engine cannot compute, or without one value for each row.
     """
     names = [str(name) for name in frame.collect_schema().names()]
     engine = frame.implementation
@@ -230,13 +197,7 @@ def resolve_columns(
     class_names: Any,
     cluster: Any = None,
 ) -> Columns:
-    """Find the columns that the arguments name.
-
-    Raises
-    ------
-    InputError
-        For arguments that contradict each other, a missing column, and a column of the wrong type.
-    """
+    """Find the columns that the arguments name."""
     classes = probs is not None or target is not None
     of_classes, of_event = {"probs": probs, "target": target}, {"score": score, "outcome": outcome}
     form = _form(of_classes, of_event) if classes else _form(of_event, of_classes)
@@ -245,7 +206,9 @@ def resolve_columns(
     scores = _scores(schema, probs) if classes else (_named(schema, "score", score),)
     target_column = _named(schema, target_argument, form[target_argument])
     names = None if class_names is None else _names(class_names, len(scores) if classes else 2)
-    weight_column = None if weight is None else _weight(schema, weight)
+    weight_column = None if weight is None else _named(schema, "weight", weight)
+    if weight_column is not None:
+        _check_numbers(schema, "weight", weight_column)
     group = None if by is None else _group(schema, by)
     labels = () if cluster is None else _labels(frame, schema, cluster)
     for column in scores:
@@ -288,13 +251,7 @@ def _form(form: dict[str, Any], other_form: dict[str, Any]) -> dict[str, Any]:
 
 
 def sampled(frame: Frame, columns: Columns) -> tuple[Frame, Columns]:
-    """Return the frame with sampling weights: no weight is a whole number, as `weights` has it.
-
-    Raises
-    ------
-    InputError
-        For a column of weights that is something else too.
-    """
+    """Return the frame with sampling weights: no weight is a whole number, as `weights` has it."""
     weight = str(columns.weight)
     if weight in (*columns.scores, columns.target, columns.group, *(label.column for label in columns.labels)):
         remedy = "copy the column in the frame under another name"
@@ -305,13 +262,7 @@ def sampled(frame: Frame, columns: Columns) -> tuple[Frame, Columns]:
 
 
 def resolve_config(columns: Columns, notion: Any, classwise: Any, grid: Any) -> SketchConfig:
-    """Return the configuration of the sketch of the columns.
-
-    Raises
-    ------
-    InputError
-        For an unknown notion or grid, and for a notion that does not suit the columns.
-    """
+    """Return the configuration of the sketch of the columns."""
     check_choice("grid", grid, grids.GRIDS)
     if not isinstance(classwise, (bool, np.bool_)):
         raise InputError("classwise", "True or False", repr(classwise), "pass True to evaluate each class too")
@@ -322,10 +273,9 @@ def resolve_config(columns: Columns, notion: Any, classwise: Any, grid: Any) -> 
         remedy = "make a sketch for each label, with the score and outcome of the label"
         raise InputError("notion", "'positive', 'top-label' or 'classwise' for a frame", repr(notion), remedy)
     if not columns.classes and (classwise or notion == "classwise"):
-        argument, got = ("classwise", "True") if classwise else ("notion", repr(notion))
-        expected = (
-            "a notion for one event, 'positive' or 'top-label'" if argument == "notion" else "False for one event"
-        )
+        argument, expected, got = "classwise", "False for one event", "True"
+        if not classwise:
+            argument, expected, got = "notion", "a notion for one event, 'positive' or 'top-label'", repr(notion)
         raise InputError(argument, expected, got, "pass the columns of all classes as probs")
     if notion == "positive" and columns.n_classes != 2:
         expected = f"'top-label' or 'classwise' for {columns.n_classes} classes"
@@ -426,12 +376,6 @@ def _named(schema: Schema, argument: str, name: Any) -> str:
         remedy = "rename the columns of the frame to strings" if name in names else nearest(name, names)
         raise InputError(argument, "a column of the frame", repr(name), remedy)
     return name
-
-
-def _weight(schema: Schema, name: Any) -> str:
-    column = _named(schema, "weight", name)
-    _check_numbers(schema, "weight", column)
-    return column
 
 
 def _group(schema: Schema, name: Any) -> str:

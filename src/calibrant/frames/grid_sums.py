@@ -152,13 +152,7 @@ def parts(frame: Frame) -> Iterator[LazyFrame]:
 
 
 def fetch(frame: LazyFrame) -> nw.DataFrame[Any]:
-    """Return the rows of a frame, computed by its engine.
-
-    Raises
-    ------
-    MissingDependencyError
-        If the engine returns rows through PyArrow, and it is not installed.
-    """
+    """Return the rows of a frame, computed by its engine."""
     try:
         return frame.collect()
     except Exception as error:
@@ -250,19 +244,11 @@ def added_by(places: Sequence[str], frame: LazyFrame, key: nw.Expr, sums: Mappin
 
 
 def gather(
-    frame: Frame,
-    columns: Columns,
-    config: SketchConfig,
-    explain: Callable[[], InputError],
+    frame: Frame, columns: Columns, config: SketchConfig, explain: Callable[[], InputError]
 ) -> dict[Any, SketchSums]:
     """Return the sums of each group, by its value; a frame without groups has the one group None.
 
     ``explain`` builds the error for invalid rows.
-
-    Raises
-    ------
-    InputError
-        For an empty frame, for invalid rows, and for more groups than can be fetched.
     """
     sums_by_group, rows_seen = dict[Any, SketchSums](), 0
     for part in parts(frame):
@@ -281,13 +267,7 @@ def gather(
 
 
 def fetch_sums(query: LazyFrame, columns: Columns) -> tuple[nw.DataFrame[Any], Sums]:
-    """Return the rows of sums of a query, and their columns as arrays, without the groups.
-
-    Raises
-    ------
-    InputError
-        For more rows than can be fetched.
-    """
+    """Return the rows of sums of a query, and their columns as arrays, without the groups."""
     table = fetch(query.head(MOST + 1))
     if len(table) > MOST:
         raise _too_many(columns)

@@ -39,6 +39,10 @@ class RowFault:
     values: dict[str, Any]
     row: int | None
 
+    def facts(self, value: Any, **more: Any) -> Facts:
+        """Return the facts about a value of the row."""
+        return Facts(value=value, place=Place(self.row), n_rows=self.n, **more)
+
     def among(self, value: str) -> str:
         """Return a value in words, as one of several."""
         at = "" if self.row is None else f" at row {self.row}"
@@ -58,7 +62,9 @@ def explain(frame: Frame, columns: Columns) -> InputError:
         return _of_missing(row_fault, columns)
     if row_fault.kind == _SCORE:
         return _of_score(row_fault, frame, columns)
-    word = {_TARGET: _of_target, _CLUSTER: _of_cluster, _WEIGHT: _of_weight, _SUM: _of_sum}[row_fault.kind]
+    if row_fault.kind == _WEIGHT:
+        return _of_weight(row_fault)
+    word = {_TARGET: _of_target, _CLUSTER: _of_cluster, _SUM: _of_sum}[row_fault.kind]
     return word(row_fault, columns)
 
 
@@ -101,10 +107,7 @@ def _faults(frame: LazyFrame, columns: Columns) -> LazyFrame:
     raw["t"] = nw.col(columns.target)
     scores = [nw.col(name).cast(nw.Float64) for name in columns.scores]
     valid, _ = rows.target_of(columns)
-    checks = [
-        (_NO_TARGET, rows.missing(raw["t"], schema[columns.target])),
-        (_TARGET, ~valid),
-    ]
+    checks = [(_NO_TARGET, rows.missing(raw["t"], schema[columns.target])), (_TARGET, ~valid)]
     if columns.group is not None:
         raw["group"] = nw.col(columns.group)
         checks.insert(0, (_GROUP, rows.missing(raw["group"], schema[columns.group])))
@@ -155,9 +158,9 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
     argument = columns.target_argument
     value = row_fault.values["t"]
     if columns.writing == "words" and columns.names is not None:
-        names = Facts(value=str(value), names=columns.names, place=Place(row_fault.row), n_rows=row_fault.n)
         got, remedy = row_fault.among(repr(value)), nearest(str(value), columns.names)
-        return InputError(argument, "names from class_names", got, remedy, fault=Fault.UNKNOWN_NAME, facts=names)
+        facts = row_fault.facts(str(value), names=columns.names)
+        return InputError(argument, "names from class_names", got, remedy, fault=Fault.UNKNOWN_NAME, facts=facts)
     n_classes = columns.n_classes if columns.classes else None
     mistake = None
     if columns.classes:
@@ -168,42 +171,39 @@ def _of_target(row_fault: RowFault, columns: Columns) -> InputError:
         mistake, remedy = Mistake.PROBABILITY_TARGETS, f"pass outcomes, not probabilities; {SOFT_LABELS}"
     else:
         remedy = "map the outcomes to 0 and 1 in the frame, or pass probs=[...] for classes"
-    suspicion = None if mistake is None else Suspicion(mistake)
-    facts = Facts(value=value, n_classes=n_classes, suspicion=suspicion, place=Place(row_fault.row), n_rows=row_fault.n)
+    facts = row_fault.facts(value, n_classes=n_classes, suspicion=None if mistake is None else Suspicion(mistake))
     fault = Fault.CLASS_INDICES if columns.classes else Fault.OUTCOMES
     return InputError(
         argument, expected_labels(n_classes), row_fault.among(number(value)), remedy, fault=fault, facts=facts
     )
 
 
-def _of_weight(row_fault: RowFault, _columns: Columns) -> InputError:
+def _of_weight(row_fault: RowFault) -> InputError:
     expected, remedy, value = _WEIGHTS, _CORRECT, row_fault.values["w"]
     if 0 < value < math.inf:
         expected = f"0, or numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
         remedy = "divide all weights, including the weights of other frames, by the same number"
-    facts = Facts(value=value, place=Place(row_fault.row), n_rows=row_fault.n)
-    return InputError("weight", expected, row_fault.among(number(value)), remedy, fault=Fault.WEIGHT, facts=facts)
+    got, facts = row_fault.among(number(value)), row_fault.facts(value)
+    return InputError("weight", expected, got, remedy, fault=Fault.WEIGHT, facts=facts)
 
 
 def _of_cluster(row_fault: RowFault, columns: Columns) -> InputError:
+    expected, remedy = "decimals up to 2^53", "cast the labels to text in the frame first"
     for k, label in enumerate(columns.labels):
         value = row_fault.values[f"cluster{k}"]
         try:
             as_clusters(np.array([value], np.float32 if label.dtype == nw.Float32 else None), 1)
         except InputError as error:
-            return _of_label(row_fault, value, error.expected, error.remedy)
-    return _of_label(row_fault, value, "decimals up to 2^53", "cast the labels to text in the frame first")
-
-
-def _of_label(row_fault: RowFault, value: Any, expected: str, remedy: str) -> InputError:
-    facts = Facts(value=value, place=Place(row_fault.row), n_rows=row_fault.n)
-    return InputError("cluster", expected, row_fault.among(number(value)), remedy, fault=Fault.VALUE, facts=facts)
+            expected, remedy = error.expected, error.remedy
+            break
+    got, facts = row_fault.among(number(value)), row_fault.facts(value)
+    return InputError("cluster", expected, got, remedy, fault=Fault.VALUE, facts=facts)
 
 
 def _of_sum(row_fault: RowFault, columns: Columns) -> InputError:
     total = sum(float(row_fault.values[name]) for name in rows.score_names(columns))
     tolerance = sum_tolerance(columns.precision)
-    facts = Facts(value=total, place=Place(row_fault.row), n_rows=row_fault.n)
+    facts = row_fault.facts(total)
     got, remedy = row_fault.among(f"{total:.10g}"), "divide each row by its sum, or make a sketch for each label"
     return InputError("probs", expected_sum(tolerance), got, remedy, fault=Fault.ROW_SUM, facts=facts)
 

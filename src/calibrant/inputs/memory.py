@@ -35,6 +35,14 @@ def max_memory() -> int:
     return int(size)
 
 
+def bytes_in_words(size: float) -> str:
+    """Return a number of bytes in words, such as 1.6 GB, 250 MB or 12.3 kB."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:,.1f}".removesuffix(".0") + f" {name}"
+    return f"{size:,.0f} bytes"
+
+
 def is_set() -> bool:
     """Whether the environment sets the limit."""
     return _NAME in os.environ
