@@ -26,10 +26,9 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.group_tests import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
 from calibrant.statistics.null import least_of, sequential_p_value
 from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, check_draws, generator
-from calibrant.table import ReliabilityTable
+from calibrant.table import GridCells, ReliabilityTable
 from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import BucketSums, labels_of
-from calibrant.table.reliability_table import GridCells
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,8 +20,7 @@ from calibrant.statistics.cells import Cells, pooled
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.intervals import has_link, link_slope
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 if TYPE_CHECKING:
     from calibrant.measures.estimates import ClassBins

@@ -22,7 +22,7 @@ from calibrant.measures.ranking.auroc import Placements, area_bound
 from calibrant.measures.smooth import mesh
 from calibrant.measures.smooth.smooth import event_error
 from calibrant.measures.smooth.without_bins import lipschitz_error, truthful_square
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells
 from calibrant.torch.base import check_notion
 from calibrant.torch.tables import State, TableMetric
 

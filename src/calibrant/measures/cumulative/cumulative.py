@@ -23,8 +23,7 @@ from calibrant.statistics.design import Clustered
 from calibrant.statistics.intervals import PRIOR_ROWS, root
 from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.resampling import Resampling, Stream, normal_quantile, t_quantile
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 
@@ -74,9 +73,7 @@ def ks_bound(cells: GridCells) -> float:
     """Bound the error of max |C|: within a cell C rises by at most n1 - S1 and falls by at most S0."""
     sums = np.cumsum(cells.table.residuals)
     before = sums - cells.table.residuals
-    inside = np.maximum(np.abs(before + cells.sums.n1 - cells.sums.s1), np.abs(before - cells.sums.s0))[
-        cells.sums.several
-    ]
+    inside = np.maximum(np.abs(before + cells.n1 - cells.s1), np.abs(before - cells.s0))[cells.several]
     most = float(inside.max(initial=0.0)) / cells.table.total
     return max(most - ks_error(cells.table), 0.0) + cells.rounding
 
@@ -289,8 +286,8 @@ def kuiper_bound(cells: GridCells) -> float:
     """Bound by how much the range of C is larger than that of the cells, which it is never below: as `ks_bound`."""
     sums = np.cumsum(cells.table.residuals)
     before = sums - cells.table.residuals
-    most = np.where(cells.sums.several, before + cells.sums.n1 - cells.sums.s1, sums)
-    least = np.where(cells.sums.several, before - cells.sums.s0, sums)
+    most = np.where(cells.several, before + cells.n1 - cells.s1, sums)
+    least = np.where(cells.several, before - cells.s0, sums)
     widest = max(float(sums.max()), float(most.max()), 0.0) - min(float(sums.min()), float(least.min()), 0.0)
     return max(widest / cells.table.total - kuiper_error(cells.table), 0.0) + cells.rounding
 

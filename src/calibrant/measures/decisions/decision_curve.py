@@ -29,7 +29,7 @@ from calibrant.statistics.buckets import centred, coarse_places, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, rare, rarer_of
 from calibrant.statistics.intervals import NORMAL
 from calibrant.statistics.resampling import check_level, normal_quantile
-from calibrant.table import ReliabilityTable
+from calibrant.table import GridCells, ReliabilityTable
 
 _SINGLE: Final = 2.0**-23  # between neighbouring float32, relative: scores of float32 are counted by rounded edges
 _ROUNDED: Final = 1e-12  # relative, of the mean of equal scores
@@ -178,7 +178,7 @@ class Treated:
 
         On a grid a cell is treated if its mean score is.
         """
-        scores, cells = table.scores, table.cell_sums
+        scores, cells = table.scores, GridCells.of(table)
         places = thresholds.astype(scores.dtype)
         if cells is not None and closed:
             places = places * (1 - _ROUNDED)

@@ -25,8 +25,7 @@ from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.folds import Parts
 from calibrant.statistics.intervals import Variance, score_end
 from calibrant.statistics.resampling import Resampling, Stream, generator, t_quantile
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 METHOD: Final = "in-sample and 5-fold isotonic fits"
 
@@ -104,7 +103,7 @@ def recalibrated_bound(cells: GridCells) -> float:
     The fit to cells scores no better than the fit to distinct scores. The fit to cells with zeros before ones
     scores no worse.
     """
-    table, several, n0, n1 = cells.table, cells.sums.several, cells.sums.n0, cells.sums.n1
+    table, several, n0, n1 = cells.table, cells.several, cells.n0, cells.n1
     counts = np.stack([np.where(several, n0, n0 + n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
     positives = np.stack([np.where(several, 0.0, n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
     filled = counts > 0

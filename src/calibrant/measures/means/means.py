@@ -34,10 +34,9 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import MINORITY, Clustered, Influence, SamplingDesign
 from calibrant.statistics.intervals import Variance, blend, centred_blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
-from calibrant.table import ReliabilityTable
+from calibrant.table import GridCells, ReliabilityTable
 from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import over_buckets
-from calibrant.table.reliability_table import GridCells
 
 DECIDING_ROWS: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: Why right answers alone have no skill.
@@ -395,7 +394,7 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
 
 def accuracy_bound(cells: GridCells, value: float) -> float:
     """Bound the error of the share of right answers: a score of 0.5 predicts 1, lower scores in its cell 0."""
-    doubt = cells.table.counts[cells.sums.high == 0.5].sum() / cells.table.total
+    doubt = cells.table.counts[cells.high == 0.5].sum() / cells.table.total
     return float(min(doubt, max(value, 1 - value)))
 
 
@@ -406,8 +405,8 @@ def log_loss_of_cells(cells: GridCells) -> tuple[float, float]:
     to n1 times the chord between the cell's ends, at m.
     """
     least, most = 0.0, 0.0
-    missed = (cells.sums.n0, cells.sums.n0 - cells.sums.s0, 1 - cells.sums.high, 1 - cells.sums.low)
-    for n, sums, low, high in ((cells.sums.n1, cells.sums.s1, cells.sums.low, cells.sums.high), missed):
+    missed = (cells.n0, cells.n0 - cells.s0, 1 - cells.high, 1 - cells.low)
+    for n, sums, low, high in ((cells.n1, cells.s1, cells.low, cells.high), missed):
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.clip(sums / n, low, high)
             share = np.where(high > low, (high - mean) / (high - low), 0.0)

@@ -32,8 +32,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign, unbiased
 from calibrant.statistics.intervals import NORMAL, Variance
 from calibrant.statistics.null import Interval
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 _REMEDY: Final = "pass the predictions, or make the sketch with classwise=True"
 _NO_BUCKETS: Final = "no interval for rows in clusters: the class frequencies of each cluster are unknown"

@@ -23,8 +23,7 @@ from calibrant.statistics.design import Influence
 from calibrant.statistics.group_tests import Deviations, steadied
 from calibrant.statistics.intervals import link_slope
 from calibrant.statistics.null import Interval
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 #: The most points of a curve.
 MOST_POINTS: Final = 1_001
@@ -113,8 +112,8 @@ def roc_curve(table: ReliabilityTable) -> RocCurve | None:
 
 def area_bound(cells: GridCells) -> float:
     """Bound the error of the area under the ROC curve: in a cell the pairs may all be right, or all wrong."""
-    pairs = float(cells.sums.n0.sum()) * float(cells.sums.n1.sum())
-    tied = float((cells.sums.n0 * cells.sums.n1.astype(np.float64))[cells.sums.several].sum())
+    pairs = float(cells.n0.sum()) * float(cells.n1.sum())
+    tied = float((cells.n0 * cells.n1.astype(np.float64))[cells.several].sum())
     return tied / (2 * pairs) + cells.rounding if pairs > 0 else 0.0
 
 
