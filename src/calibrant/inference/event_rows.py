@@ -26,7 +26,7 @@ from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments, CalibrationSketch, Predicted, table_of
+from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.buckets import NOTHING
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered
@@ -62,31 +62,24 @@ class EventRows:
     logits: bool = False
 
     @classmethod
-    def of(
-        cls, probs: Predicted, targets: ArrayLike | None = None, *, clusters: ArrayLike | None = None, **options: Any
-    ) -> EventRows:
-        """Return the rows of predictions, of a table or of a sketch; ``options`` are those of `table_of`.
+    def of(cls, arguments: Arguments, clusters: ArrayLike | None = None) -> EventRows:
+        """Return the rows of predictions, of a table or of a sketch.
 
         Raises
         ------
         InputError
-            As `table_of` and `as_clusters`; for clusters passed with a table or a sketch, and for rows of one cluster.
+            As `Arguments.table` and `as_clusters`; for clusters passed with a table or a sketch, and for rows of one
+            cluster.
         """
+        probs = arguments.probs
         ready = isinstance(probs, (ReliabilityTable, CalibrationSketch))
         if ready and clusters is not None:
             remedy = f"leave it out, because {_HOLDS[type(probs)]}, or pass predictions"
             raise InputError("clusters", f"no value with a {type(probs).__name__}", "a value", remedy)
-        if isinstance(probs, CalibrationSketch):
-            probs = probs.in_units()
         if ready or clusters is None or clusters is False:
-            table = table_of(probs, targets, **options)
-            buckets = probs.buckets if isinstance(probs, CalibrationSketch) else None
-            return cls.of_buckets(table, buckets, logits=bool(options.get("logits")))
-        return cls._of_predictions(Arguments(probs=probs, targets=targets, **options), clusters)
-
-    @classmethod
-    def _of_predictions(cls, arguments: Arguments, clusters: ArrayLike) -> EventRows:
-        """Return the rows of predictions in clusters, from one read of them."""
+            sketch = arguments.sketch()
+            buckets = None if sketch is None else sketch.buckets
+            return cls.of_buckets(arguments.table(), buckets, logits=bool(arguments.logits))
         predictions, notion = arguments.predictions()
         check_notion(notion)
         return cls.of_predictions(predictions, notion, labels_of(clusters, predictions))
@@ -206,12 +199,12 @@ def _p_value(law: ClusterNull, statistic: Callable[[GapSums], Float64s], resampl
     return p_value(law.replicates(statistic, resampling), float(statistic(law.observed)[0]))
 
 
-def cumulative_p_value(rows: Clustered, largest: Callable[[Float64s], Float64s], resampling: Resampling) -> float:
-    """Return the p-value of a function ``largest`` of the cumulated sums of p - y, from (B, K) to (B,)."""
+def cumulative_p_value(rows: Clustered, size: Callable[[Float64s], Float64s], resampling: Resampling) -> float:
+    """Return the p-value of a function ``size`` of the cumulated sums of p - y, from (B, K) to (B,)."""
     free = varies(np.cumsum(rows.gaps, axis=1), np.cumsum(rows.cells.squared_residuals))
 
     def statistic(sums: GapSums) -> Float64s:
-        return largest(np.where(free, np.cumsum(sums.cell_gaps, axis=-1), 0.0))
+        return size(np.where(free, np.cumsum(sums.cell_gaps, axis=-1), 0.0))
 
     return _p_value(ClusterNull.of(rows, _N_BINS), statistic, resampling)
 

@@ -23,7 +23,7 @@ from calibrant.measures.binned.binned import quantile_bin_of, sample_quantile_bi
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Predicted
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable
 
@@ -127,8 +127,7 @@ def hosmer_lemeshow_test(
     _check_groups(n_groups)
     check_choice("cuts", cuts, _GROUPS_OF)
     check_draws(n_resamples)
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = EventRows.of(probs, targets, clusters=clusters, **options)
+    rows = EventRows.of(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
 
     groups = _Groups.of(rows.table, _GROUPS_OF[cuts](rows.table, n_groups))
     statistic, details, filled = groups.statistic, groups.details, len(groups.counts)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inference.event_rows import UNUSED_LEVEL, EventRows, null_spreads, units_of
-from calibrant.inference.hypotheses import kuiper_of
+from calibrant.inference.hypotheses import cumulative_test
 from calibrant.inputs.conversion import as_array
 from calibrant.inputs.group_rows import as_groups
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
-from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bound
+from calibrant.measures.cumulative.cumulative import RANGE, kuiper_bound
 from calibrant.results.values import frame_of, plain
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
@@ -340,7 +340,7 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
     """Return the error of a group, with its own p-value unless it has a flag."""
     table = rows.table
     cells = GridCells.of(table)
-    test = kuiper_of(EventRows(table) if flag else rows, resampling)
+    test = cumulative_test(RANGE, EventRows(table) if flag else rows, resampling)
     p_value = test.p_value
     needed = draws_needed(family, alpha_of(resampling.level))
     if flag:
@@ -349,7 +349,7 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
         pass  # no law of sums decides
     elif rows.clusters is not None:
         if p_value * (resampling.n_resamples + 1) <= 1 and needed > resampling.n_resamples:
-            p_value = kuiper_of(rows, replace(resampling, n_resamples=needed)).p_value
+            p_value = cumulative_test(RANGE, rows, replace(resampling, n_resamples=needed)).p_value
     elif _is_sparse(rows) and math.isfinite(test.statistic):
         draws = max(_STEADY * needed, resampling.n_resamples)
         p_value = _drawn_p_value(Cells.from_table(table), replace(resampling, n_resamples=draws))
@@ -381,13 +381,13 @@ def _is_sparse(rows: EventRows) -> bool:
 
 def _drawn_p_value(cells: Cells, resampling: Resampling) -> float:
     """Return the p-value of the range of cumulative residuals, from outcomes drawn with the scores."""
-    value = float(cumulated_range(np.cumsum(cells.gap_sums)))
+    value = float(RANGE.size(np.cumsum(cells.gap_sums)))
 
     def drawn() -> Iterator[NDArray[np.float64]]:
         for block, first in enumerate(range(0, resampling.n_resamples, _TOGETHER)):
             rng = generator(resampling.seed, Stream.CALIBRATED, block)
             outcomes = cells.calibrated.draw(rng, min(_TOGETHER, resampling.n_resamples - first))
-            yield cumulated_range(np.cumsum(cells.score_sums - outcomes, axis=-1))
+            yield RANGE.size(np.cumsum(cells.score_sums - outcomes, axis=-1))
 
     return sequential_p_value(drawn(), least_of(value))
 

@@ -15,7 +15,7 @@ from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch import CalibrationSketch
+from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of, p_value
 from calibrant.statistics.resampling import Resampling, Rng, Stream, draw_rows
@@ -98,8 +98,7 @@ def consistency(
     >>> round(test.value, 2), round(test.floor.mean, 3), round(test.p_value, 3)
     (0.25, 0.045, 0.001)
     """
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = _checked(table, statistic, targets, clusters=clusters, **options)
+    rows = _checked(Arguments(table, targets, notion, weights, ignore_index, logits), statistic, clusters)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     if rows.clusters is None:
         cells = Cells.from_table(rows.table)
@@ -182,8 +181,7 @@ def bootstrap(
     >>> rate.value, 0.6 < rate.low < 0.7, 0.8 < rate.high < 0.9
     (0.75, True, True)
     """
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = _checked(table, statistic, targets, clusters=clusters, **options)
+    rows = _checked(Arguments(table, targets, notion, weights, ignore_index, logits), statistic, clusters)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     value = _number(statistic, rows.table)
     if rows.clusters is None:
@@ -245,10 +243,11 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     return float(bins.standard_maximum(bins.moments.gap_sums))
 
 
-def _checked(table: Any, statistic: Any, targets: ArrayLike | None, **options: Any) -> EventRows:
+def _checked(arguments: Arguments, statistic: Any, clusters: ArrayLike | None) -> EventRows:
     """Return the rows, of a statistic that is a function."""
+    table = arguments.probs
     ready = isinstance(table, (ReliabilityTable, CalibrationSketch))
-    if not ready and targets is None:
+    if not ready and arguments.targets is None:
         remedy = "make one with ReliabilityTable.from_predictions(probs, targets), or pass targets="
         raise InputError("table", "a ReliabilityTable", f"a {type(table).__name__}", remedy)
     if isinstance(table, ReliabilityTable) and len(table) == 0:
@@ -257,7 +256,7 @@ def _checked(table: Any, statistic: Any, targets: ArrayLike | None, **options: A
         remedy = "pass a function of a table, such as calibrant.expected_calibration_error"
         raise InputError("statistic", "a callable", repr(statistic), remedy)
     try:
-        return EventRows.of(table, targets, **options)
+        return EventRows.of(arguments, clusters)
     except InputError as error:
         raise error.renamed({"probs": "table"}) from None
 

@@ -16,7 +16,7 @@ from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Predicted
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value
@@ -103,8 +103,8 @@ def t_cal_test(
     (4, 0.000999)
     """
     check_draws(n_resamples)
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows, seed = EventRows.of(probs, targets, clusters=clusters, **options), seed_of(rng)
+    arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
+    rows, seed = EventRows.of(arguments, clusters), seed_of(rng)
     scales = _RowScales.of(Cells.from_table(rows.table)) if rows.clusters is None else _ClusterScales.of(rows.clusters)
     errors, statistics = scales.observed()
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.cumulative.cumulative import kuiper_bound, kuiper_error
+from calibrant.measures.cumulative.cumulative import RANGE, kuiper_bound
 from calibrant.measures.event import Event
 from calibrant.measures.line.line import calibration_intercept, calibration_slope
 from calibrant.measures.loess.loess import SPAN, check_span, integrated_calibration_index
@@ -123,7 +123,7 @@ class KuiperCalibrationError(_TableFunction):
     """
 
     plot_upper_bound = 1.0
-    _function = kuiper_error
+    _function = RANGE.error
     _bound = kuiper_bound
 
 
