@@ -35,10 +35,7 @@ def one_sided(level: float) -> float:
 def decide(measure: str, tolerance: float, estimate: Estimate, level: float, *, rarer: float) -> Decision:
     """Return the decision from the estimate whose interval has one-sided bounds at ``level``.
 
-    Parameters
-    ----------
-    rarer : float
-        The effective sample size of the less frequent outcome. With few of them nothing is decided.
+    ``rarer`` is the effective sample size of the less frequent outcome. With few of them nothing is decided.
     """
     ends = estimate.low, estimate.high
     if measure == "mean_gap":  # two one-sided tests

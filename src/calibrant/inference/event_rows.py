@@ -42,24 +42,12 @@ _HOLDS: Final = {ReliabilityTable: "a table has no clusters", CalibrationSketch:
 
 @dataclass(frozen=True, eq=False)
 class EventRows:
-    """The evaluated rows of one event.
-
-    Attributes
-    ----------
-    table : ReliabilityTable
-        Their table.
-    clusters : Clustered or None
-        Their sums over buckets of clusters; None if the rows are independent.
-    alone : bool
-        Whether clusters were passed, of one row each.
-    logits : bool
-        Whether the scores were computed from logits, so that scores of 0 and 1 are rounded ones.
-    """
+    """The evaluated rows of one event."""
 
     table: ReliabilityTable
-    clusters: Clustered | None = field(default=None, repr=False)
-    alone: bool = False
-    logits: bool = False
+    clusters: Clustered | None = field(default=None, repr=False)  # their sums over buckets; None for independent rows
+    alone: bool = False  # whether clusters were passed, of one row each
+    logits: bool = False  # whether the scores were computed from logits, so that scores of 0 and 1 are rounded ones
 
     @classmethod
     def of(cls, arguments: Arguments, clusters: ArrayLike | None = None) -> EventRows:
@@ -212,13 +200,9 @@ def cumulative_p_value(rows: Clustered, size: Callable[[Float64s], Float64s], re
 def group_p_value(rows: Clustered, groups: NDArray[np.intp], resampling: Resampling, *, fitted: bool) -> float:
     """Return the p-value of sum S^2 / (E (1 - E / n)) over groups of the score, E the sum of the scores.
 
-    Parameters
-    ----------
-    groups
-        The group of each of the cells `Clustered.fine`. A coarse cell is in the group of the cell in its middle.
-    fitted : bool
-        Whether the scores were fitted to these outcomes. A fit leaves sum r = sum r logit(p) = 0. What a refit of the
-        log-odds line would explain is then subtracted from each simulated data set.
+    ``groups`` is the group of each of the cells `Clustered.fine`. A coarse cell is in the group of the cell in its
+    middle. If the scores were ``fitted`` to these outcomes, sum r = sum r logit(p) = 0. What a refit of the log-odds
+    line would explain is then subtracted from each simulated data set.
     """
     bins = ClusterBins.of(rows, groups)
     moments, free = bins.moments, varies(bins.gaps, bins.moments.squared_residuals)

@@ -182,18 +182,8 @@ def levels_together(measure: Measure, questions: Sequence[Answered], pairs: int,
 
     Inputs are independent of each other; the answers about one input need not be. Where it is known how the differences
     vary together, the level is that of the quantile of the largest of all standardised differences. The others have
-    Bonferroni's level. The error is shared between the two in proportion to their numbers of differences.
-
-    Parameters
-    ----------
-    measure : Measure
-        What models are compared by.
-    questions : sequence of Answered
-        The models of each question.
-    pairs : int
-        The number of pairs of each question that are compared.
-    level : float
-        The level of all intervals together.
+    Bonferroni's level. The error is shared between the two in proportion to their numbers of differences. ``pairs`` is
+    the number of pairs of each question that are compared, ``level`` that of all intervals together.
     """
     number, alpha = pairs * len(questions), alpha_of(level)
     if number == 1:

@@ -145,27 +145,15 @@ class BaseRates:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OrderedMeans:
-    """Means over predictions of ordered levels, and how they vary.
+    """Means over predictions of ordered levels, and how they vary."""
 
-    Attributes
-    ----------
-    rps : float
-        The mean ranked probability score.
-    variance, implied : float
-        The mean square of a row's score around the mean: as seen, and over levels with their probabilities.
-    within_one : float
-        The share of rows whose likeliest level is at most one level from the true one.
-    rows : float
-        The number of equal rows in which the share would be as uncertain.
-    buckets : (B, 2) array
-        The sums of the score and of the rows within one level over the buckets of clusters; empty without clusters.
-    """
-
-    rps: float
+    rps: float  # the mean ranked probability score
+    #: variance, implied: the mean square of a row's score around it: as seen, and over levels with their probabilities.
     variance: float
     implied: float
-    within_one: float
-    rows: float
+    within_one: float  # the share of rows whose likeliest level is at most one level from the true one
+    rows: float  # the number of equal rows in which the share would be as uncertain
+    #: (B, 2): the sums of the score and of the rows within one level over the buckets of clusters; empty without them.
     buckets: Float64s
 
     @classmethod
@@ -190,47 +178,26 @@ class OrderedMeans:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionMeans:
-    """Means over whole predictions, not over an evaluated event: accuracy, Brier score, log loss and their spread.
-
-    Attributes
-    ----------
-    accuracy, brier, nll : float
-        The means.
-    accuracy_rows : float
-        The number of equal rows in which the accuracy would be as uncertain.
-    brier_variance, nll_variance : float
-        The variances of a row's Brier score and of its finite log loss: ``effective_n`` times that of the mean.
-    infinite : float
-        The weight of the rows whose log loss is infinite.
-    n : int
-        The rows.
-    effective_n : float
-        Their effective sample size.
-    layout : str
-        The shape of the predictions. For one event, "binary", calibration says what the scores should be.
-    accuracy_bound, nll_bound : float
-        The certified errors of accuracy and log loss; 0 if they are exact.
-    base_rates : BaseRates or None
-        The Brier score of always predicting the base rates; None if they are not known, and ``no_base_rates`` says why.
-    ordered : OrderedMeans or None
-        Means that need an order of the classes; None if none was declared.
-    """
+    """Means over whole predictions, not over an evaluated event: accuracy, Brier score, log loss and their spread."""
 
     accuracy: float
     brier: float
     nll: float
-    accuracy_rows: float
+    accuracy_rows: float  # the number of equal rows in which the accuracy would be as uncertain
+    #: brier_variance, nll_variance: those of a row's Brier score and of its finite log loss: ``effective_n`` times that
+    #: of the mean.
     brier_variance: float
     nll_variance: float
-    infinite: float
+    infinite: float  # the weight of the rows whose log loss is infinite
     n: int
     effective_n: float
-    layout: Layout
-    accuracy_bound: float = 0.0
-    nll_bound: float = 0.0
+    layout: Layout  # for one event, "binary", calibration says what the scores should be
+    accuracy_bound: float = 0.0  # the certified error of the accuracy
+    nll_bound: float = 0.0  # that of the log loss
+    #: The Brier score of always predicting the base rates; None if they are not known. ``no_base_rates`` says why.
     base_rates: BaseRates | None = None
     no_base_rates: str = ""
-    ordered: OrderedMeans | None = None
+    ordered: OrderedMeans | None = None  # means that need an order of the classes; None if none was declared
 
     @property
     def event(self) -> bool:
