@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inputs.weights import effective_n, rate_rows
+from calibrant.inputs.weights import rate_rows
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.bin_inference import absolute_interval, absolute_law, rate_intervals
 from calibrant.measures.binned.bin_sums import BinMoments, BinSums
@@ -310,7 +310,6 @@ class ClassBins:
         return BinMoments(
             index=index,
             first=np.arange(len(index)),
-            rows=effective_n(counts, square_weights),
             counts=counts,
             score_sums=scores,
             gap_sums=scores - positives,

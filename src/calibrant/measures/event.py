@@ -16,7 +16,7 @@ from calibrant.results import ClasswiseCalibration
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.cells import Cells, pooled
+from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.intervals import has_link, link_slope
@@ -126,7 +126,7 @@ class Event(Memo):
     @cached_property
     def cells(self) -> Cells:
         """The rows pooled to few cells: those of the table, or of the standard grid where that has fewer."""
-        return Cells(pooled(self.table))
+        return Cells.from_table(self.table)
 
     @cached_property
     def design(self) -> SamplingDesign:

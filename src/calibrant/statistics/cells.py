@@ -157,12 +157,6 @@ def spread_of(
     return math.sqrt(max(square, 0.0))
 
 
-def pooled(table: ReliabilityTable) -> ReliabilityTable:
-    """Return a table of few rows: the table itself, or on the standard grid where that has fewer cells."""
-    few = table.grid is not None or len(table) <= len(grids.edges("standard")) + 1
-    return table if few else table.on_grid("standard")
-
-
 class ResidualSums(NamedTuple):
     """Sums over the predictions of each cell, (K,); the squares are in units of squared weight.
 
@@ -188,7 +182,8 @@ class Cells(Memo):
     @classmethod
     def from_table(cls, table: ReliabilityTable) -> Cells:
         """Return a table's cells: its rows, or those of the standard grid where that has fewer."""
-        return cls(pooled(table))
+        few = table.grid is not None or len(table) <= len(grids.edges("standard")) + 1
+        return cls(table if few else table.on_grid("standard"))
 
     def __len__(self) -> int:
         return len(self.table)
@@ -200,6 +195,11 @@ class Cells(Memo):
     @cached_property
     def positives(self) -> Float64s:
         return self.table.positives.astype(np.float64)
+
+    @cached_property
+    def masses(self) -> Float64s:
+        """The weight of the predictions with outcome 0 and with outcome 1, (2, K)."""
+        return np.stack([self.counts - self.positives, self.positives])
 
     @cached_property
     def sums(self) -> ResidualSums:
@@ -286,7 +286,7 @@ class Cells(Memo):
     @cached_property
     def squares_per_weight(self) -> Float64s:
         """The sum of squared weights by the sum of weights, for each outcome, (2, K): 1, with whole weights."""
-        masses = np.stack([self.counts - self.positives, self.positives])
+        masses = self.masses
         return np.divide(self.table.own_weights, masses, out=np.zeros_like(masses), where=masses > 0)
 
     @cached_property
@@ -295,7 +295,7 @@ class Cells(Memo):
 
         With weights that are not whole it is the effective sample size, rounded: 1 or more where there is any.
         """
-        masses = np.stack([self.counts - self.positives, self.positives])
+        masses = self.masses
         alike = np.divide(masses**2, self.table.own_weights, out=np.zeros_like(masses), where=masses > 0)
         number = np.where(masses > 0, np.maximum(np.rint(alike), 1), 0)
         return number.astype(np.int64), np.divide(masses, number, out=np.zeros_like(masses), where=number > 0)

@@ -237,11 +237,6 @@ class BucketSums:
         return np.asarray(self.gaps.sum(axis=1))
 
     @property
-    def score_sum(self) -> Float64s:
-        """The sum of p of each bucket, (B,)."""
-        return np.asarray(self.gap + self.y.sum(axis=1))
-
-    @property
     def rows(self) -> Float64s:
         """The number of rows of each bucket, unweighted, (B,)."""
         return self.scalar("rows")

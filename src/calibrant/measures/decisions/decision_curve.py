@@ -276,7 +276,7 @@ def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyC
     The elementary score is (t FP + (1 - t) FN) / N, FN the outcomes 1 that are not treated.
     """
     table = event.table
-    treated = Treated.of(table, as_thresholds(None) if thresholds is None else thresholds, closed=False)
+    treated = Treated.of(table, as_thresholds(thresholds), closed=False)
     t, missed = treated.thresholds, table.sums.positives - treated.positives
     return MurphyCurve(
         thresholds=t,
@@ -290,7 +290,7 @@ def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyC
 def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | None = None) -> NetBenefit:
     """Return the net benefit of an event, by default at the usual thresholds; with a level, with intervals."""
     table = event.table
-    treated = Treated.of(table, as_thresholds(None) if thresholds is None else thresholds, closed=True)
+    treated = Treated.of(table, as_thresholds(thresholds), closed=True)
     lows = highs = np.full(len(treated.thresholds), np.nan)
     parts = [NOT_ASKED]
     if level is not None and event.clusters is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ from calibrant.statistics.resampling import alpha_of, normal_quantile
 from calibrant.table import GridCells, ReliabilityTable
 from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import over_buckets
+
+if TYPE_CHECKING:
+    from calibrant.measures.event import Event
 
 DECIDING_ROWS: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: Why right answers alone have no skill.
@@ -546,8 +549,9 @@ def _around(cells: Cells, score: Score, mean: float) -> tuple[float, float]:
     return observed / float(squares.sum()), implied_sum / float(squares.sum())
 
 
-def surprises(cells: Cells) -> dict[str, str]:
+def surprises(event: Event) -> dict[str, str]:
     """Return a warning where too few outcomes are expected that scores call unlikely; a detail, or nothing."""
+    cells = event.design.cells
     likely = float(np.sum(cells.rows * np.minimum(cells.scores, 1 - cells.scores)))
     if likely >= MINORITY:
         return {}

@@ -191,7 +191,7 @@ BRIER_SKILL = Measure(
     details=_brier_skill_details,
     bound=exact,
     interval=_interval,
-    caution=lambda event: surprises(event.design.cells),
+    caution=surprises,
     null=NOT_AN_ERROR,
     functions=(brier_skill_score,),
 )
@@ -290,7 +290,7 @@ LOG_LOSS_SKILL = Measure(
     better="higher",
     profiles=frozenset(),
     details=_log_loss_skill_details,
-    caution=lambda event: surprises(event.design.cells),
+    caution=surprises,
     bound=certified(_log_loss_skill_bound),
     influence=_log_loss_skill_influence,
     null=NOT_AN_ERROR,
