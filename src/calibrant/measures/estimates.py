@@ -279,10 +279,18 @@ class ClassBins:
         )
 
     def law(self, value: float, resampling: Resampling) -> Law:
-        """Return floor and p-value, deviations from the mean widened for the classes' common rows."""
-        bins, closed_form = self.moments, self._closed_form(value, resampling.level)
-        if not resampling.n_resamples or len(bins.rows) > _MOST_DRAWN:
+        """Return floor and p-value of the mean of the classes' errors: in closed form, or by simulated data sets."""
+        closed_form, drawn = self._closed_form(value, resampling.level), self._drawn(resampling)
+        if drawn is None:
             return closed_form
+        limits, floor = resampling.limits(closed_form.p_value), floor_of(np.maximum(drawn, 0.0), resampling.level)
+        return Law(floor, p_value(drawn, value), resampling.source, limits)
+
+    def _drawn(self, resampling: Resampling) -> Float64s | None:
+        """Return the errors of simulated data sets, (B,), deviations from the mean widened for the common rows."""
+        bins = self.moments
+        if not resampling.n_resamples or len(bins.rows) > _MOST_DRAWN:
+            return None
         rates = np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
         calibrated = Outcomes(bins.counts, bins.square_weights, rates)
 
@@ -290,8 +298,7 @@ class ClassBins:
             return absolute_error(bins.score_sums - calibrated.draw(rng, size), bins.total)
 
         drawn = resampling.draws(Stream.CLASSES, block, cells=len(bins.rows))
-        widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
-        return _drawn_law(widened, value, resampling, closed_form)
+        return np.asarray(drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean()))
 
     @cached_property
     def moments(self) -> BinMoments:
@@ -358,17 +365,19 @@ class ClusterClassBins(ClassBins):
             moments=moments, n=n, gaps=gaps, score_sums=gaps + y, weights=weights[held], sizes=sizes, shared=True
         )
 
-    def law(self, value: float, resampling: Resampling) -> Law:
-        """Return floor and p-value of the mean of the classes' errors, from c sum_h Z_h S_h of all bins."""
-        closed_form = absolute_law(self.sums, resampling.level, value)
+    def _closed_form(self, value: float, level: float) -> Law:
+        return absolute_law(self.sums, level, value)
+
+    def _drawn(self, resampling: Resampling) -> Float64s | None:
+        """Return the errors of simulated data sets, (B,), from c sum_h Z_h S_h of all bins."""
         if not resampling.n_resamples:
-            return closed_form
+            return None
         gaps = self.sums.null_gaps
 
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return absolute_error(rng.standard_normal((size, len(gaps))) @ gaps, self.moments.total)
 
-        return _drawn_law(resampling.draws(Stream.CLASSES, block), value, resampling, closed_form)
+        return resampling.draws(Stream.CLASSES, block)
 
 
 def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
@@ -383,13 +392,6 @@ def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
     bin_sums = sums[:, :, 1:].reshape(3, part.n_buckets, n_bins, -1).sum(axis=3)
     bin_sums[:, :, 0] += sums[:, :, 0]
     return np.asarray(bin_sums)
-
-
-def _drawn_law(drawn: Float64s, value: float, resampling: Resampling, closed_form: Law) -> Law:
-    """Return floor and p-value from simulated data sets of the error, (B,), with what the closed form tells."""
-    limits = resampling.limits(closed_form.p_value)
-    floor = floor_of(np.maximum(drawn, 0.0), resampling.level)
-    return Law(floor, p_value(drawn, value), resampling.source, limits)
 
 
 def exact_absolute_law(

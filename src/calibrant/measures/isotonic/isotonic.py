@@ -9,6 +9,7 @@ D = f - x, x the isotonic fit and f the score or the base rate; its variance is 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -210,25 +211,35 @@ def miscalibration_interval(
     design: SamplingDesign, value: float, null_sd: float, resampling: Resampling, *, rejected: bool
 ) -> tuple[float, float]:
     """Return the interval of the miscalibration; ``null_sd`` is its standard deviation under calibration."""
-    inside, outside = (
-        difference(design, forecasts.masses, design.cells.scores, forecasts.fit)
-        for forecasts in (in_sample(design), out_of_fold(design, resampling.seed))
-    )
-    low, high = part_interval(inside, outside, null_sd, resampling.level, shown=rejected)
-    return min(low, value), max(high, value)
+    return _interval(design, value, lambda _: design.cells.scores, null_sd, resampling, shown=rejected)
 
 
 def discrimination_interval(design: SamplingDesign, value: float, resampling: Resampling) -> tuple[float, float]:
     """Return the interval of the discrimination; its lower end is 0 unless the rank sum shows that there is one."""
-    inside, outside = (
-        difference(design, forecasts.masses, forecasts.base, forecasts.fit)
-        for forecasts in (in_sample(design), out_of_fold(design, resampling.seed))
-    )
     if isinstance(design, Clustered):
         null_sd, chance = null_discrimination_sd_by_cluster(design, resampling), rank_p_value_by_cluster(design)
     else:
         null_sd, chance = null_discrimination_sd(design.cells), rank_p_value(design.cells)
-    low, high = part_interval(inside, outside, null_sd, resampling.level, shown=chance <= resampling.tail)
+    return _interval(
+        design, value, lambda forecasts: forecasts.base, null_sd, resampling, shown=chance <= resampling.tail
+    )
+
+
+def _interval(
+    design: SamplingDesign,
+    value: float,
+    first: Callable[[Forecasts], Float64s],
+    null_sd: float,
+    resampling: Resampling,
+    *,
+    shown: bool,
+) -> tuple[float, float]:
+    """Return the interval of the mean difference of the ``first`` forecasts and the isotonic fit: `part_interval`."""
+    inside, outside = (
+        difference(design, forecasts.masses, first(forecasts), forecasts.fit)
+        for forecasts in (in_sample(design), out_of_fold(design, resampling.seed))
+    )
+    low, high = part_interval(inside, outside, null_sd, resampling.level, shown=shown)
     return min(low, value), max(high, value)
 
 
@@ -281,14 +292,11 @@ def null_discrimination_sd_by_cluster(rows: Clustered, resampling: Resampling) -
     sum (y - x)^2: the dependence that is seen around the fit, with the variance of outcomes at the base rate. Without
     resampling it is the closed form of independent rows, as if rows of a cluster were copies.
     """
-    cells = rows.cells
-    if not resampling.n_resamples:
-        return null_discrimination_sd(cells) * rows.effective_n / rows.units
+    cells, weights = rows.cells, rows.cells.table.own_weights
     _, fit, base = in_sample(rows)
-    weights = cells.table.own_weights
     square = float(np.sum(weights[0] * fit**2 + weights[1] * (1 - fit) ** 2))
     variance = float(np.sum(weights * base * (1 - base)))
-    if square <= _ROUNDING * float(weights.sum()):
+    if not resampling.n_resamples or square <= _ROUNDING * float(weights.sum()):
         return null_discrimination_sd(cells) * rows.effective_n / rows.units
     around = (rows.y - rows.n * fit) * math.sqrt(variance / square)
 

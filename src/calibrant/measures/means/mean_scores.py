@@ -20,15 +20,12 @@ from calibrant.measures.isotonic.corp import decomposition
 from calibrant.measures.means.means import (
     OrderedMeans,
     PredictionMeans,
-    accuracy_influence,
-    accuracy_interval,
+    Share,
     event_brier_influence,
     rps_influence,
     score_influence,
     score_means,
-    share_interval,
     surprises,
-    within_one_influence,
 )
 from calibrant.measures.measure import NOT_AN_ERROR, PROPER_SCORE, Details, Difference, Measure, Unavailable, exact
 from calibrant.measures.read_arguments import class_predictions
@@ -61,8 +58,8 @@ def accuracy(
     return score_means(arguments).accuracy
 
 
-def _accuracy_interval(inference: Inference) -> Interval:
-    return Interval(*accuracy_interval(inference.design, inference.event.predictions, inference.level), "Wilson")
+def _wilson(inference: Inference, share: Share) -> Interval:
+    return Interval(*share.interval(inference.design, inference.event.predictions, inference.level), "Wilson")
 
 
 ACCURACY = Measure(
@@ -80,8 +77,8 @@ ACCURACY = Measure(
     better="higher",
     range=(0.0, 1.0),
     bound=lambda event: event.predictions.accuracy_bound,
-    interval=_accuracy_interval,
-    influence=lambda event: accuracy_influence(event.design, event.predictions),
+    interval=lambda inference: _wilson(inference, Share.right(inference.event.predictions)),
+    influence=lambda event: Share.right(event.predictions).influence(event.design, event.predictions),
     null=NOT_AN_ERROR,
     difference=Difference(
         value=lambda model: model.means.accuracy,
@@ -344,11 +341,8 @@ def _level_details(event: Event) -> Details:
 
 
 def _within_one_interval(inference: Inference) -> Interval:
-    design, means = inference.design, inference.event.predictions
-    if means.ordered is None:
-        return Interval(math.nan, math.nan, "")
-    influence, ordered = within_one_influence(design, means, means.ordered), means.ordered
-    return Interval(*share_interval(design, ordered.within_one, ordered.rows, influence, inference.level), "Wilson")
+    ordered = inference.event.predictions.ordered
+    return Interval(math.nan, math.nan, "") if ordered is None else _wilson(inference, Share.within_one(ordered))
 
 
 def _level_influence(
@@ -380,7 +374,7 @@ WITHIN_ONE = Measure(
     details=_level_details,
     bound=exact,
     interval=_within_one_interval,
-    influence=_level_influence(within_one_influence),
+    influence=_level_influence(lambda design, means, ordered: Share.within_one(ordered).influence(design, means)),
     null=NOT_AN_ERROR,
     difference=Unavailable("models are not compared by measures of ordered levels"),
 )

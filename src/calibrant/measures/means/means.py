@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -562,45 +562,35 @@ def surprises(event: Event) -> dict[str, str]:
 # ------------------------------------------------------------ shares
 
 
-def accuracy_influence(design: SamplingDesign, means: PredictionMeans) -> Influence:
-    """Return the influence on the accuracy; the buckets of clusters must be scored."""
-    share, rows = means.accuracy, means.accuracy_rows
-    return _share_influence(design, means, share, rows, lambda clusters: clusters.scalar("right") / clusters.total)
+class Share(NamedTuple):
+    """A share of predictions, which is as uncertain as in so many equal rows, and its sums over buckets of clusters."""
 
+    value: float
+    rows: float
+    by_bucket: Callable[[Clustered], Float64s]
 
-def within_one_influence(design: SamplingDesign, means: PredictionMeans, ordered: OrderedMeans) -> Influence:
-    """Return the influence on the accuracy within one level."""
+    @classmethod
+    def right(cls, means: PredictionMeans) -> Share:
+        """Return the accuracy; the buckets of clusters must be scored."""
+        return cls(means.accuracy, means.accuracy_rows, lambda clusters: clusters.scalar("right") / clusters.total)
 
-    def by_bucket(clusters: Clustered) -> Float64s:
-        return np.asarray(ordered.buckets[clusters.held, 1] / clusters.total)
+    @classmethod
+    def within_one(cls, ordered: OrderedMeans) -> Share:
+        """Return the accuracy within one level."""
+        buckets = ordered.buckets
+        return cls(ordered.within_one, ordered.rows, lambda clusters: buckets[clusters.held, 1] / clusters.total)
 
-    return _share_influence(design, means, ordered.within_one, ordered.rows, by_bucket)
+    def influence(self, design: SamplingDesign, means: PredictionMeans) -> Influence:
+        """Return the influence on the share."""
+        n, share = _rows(design, means), self.value
+        square = share * (1 - share) * means.effective_n / self.rows / n
+        return Influence(square=square, by_bucket=self.by_bucket, n=n, rounding=_ROUNDING * (share**2 / n + square))
 
-
-def _share_influence(
-    design: SamplingDesign,
-    means: PredictionMeans,
-    share: float,
-    rows: float,
-    by_bucket: Callable[[Clustered], Float64s],
-) -> Influence:
-    """Return the influence on a share of predictions, which is as uncertain as in so many equal rows."""
-    n = _rows(design, means)
-    square = share * (1 - share) * means.effective_n / rows / n
-    return Influence(square=square, by_bucket=by_bucket, n=n, rounding=_ROUNDING * (share**2 / n + square))
-
-
-def share_interval(
-    design: SamplingDesign, share: float, rows: float, influence: Influence, level: float
-) -> tuple[float, float]:
-    """Return Wilson's interval of a share of predictions, which is as uncertain as in so many equal rows."""
-    n = design.trials(rows, design.variance(influence), level, varied=0 < share < 1)
-    return wilson_interval(share, n, normal_quantile(level))
-
-
-def accuracy_interval(design: SamplingDesign, means: PredictionMeans, level: float) -> tuple[float, float]:
-    """Return Wilson's interval of the accuracy."""
-    return share_interval(design, means.accuracy, means.accuracy_rows, accuracy_influence(design, means), level)
+    def interval(self, design: SamplingDesign, means: PredictionMeans, level: float) -> tuple[float, float]:
+        """Return Wilson's interval."""
+        variance = design.variance(self.influence(design, means))
+        n = design.trials(self.rows, variance, level, varied=0 < self.value < 1)
+        return wilson_interval(self.value, n, normal_quantile(level))
 
 
 def rate_rows(design: SamplingDesign, level: float) -> float:
