@@ -97,6 +97,11 @@ class EventRows:
         clusters = None if buckets is None else Clustered.of(Cells.from_table(table), buckets)
         return cls(table, clusters, logits=logits)
 
+    @property
+    def cells(self) -> Cells:
+        """The cells of the rows; coarse ones for clusters."""
+        return Cells.from_table(self.table) if self.clusters is None else self.clusters.cells
+
     def method(self, name: str) -> str:
         """Return the name of a method, with what clusters had to do with it."""
         return f"{name}{LONE if self.alone else '' if self.clusters is None else BY_CLUSTER}"
@@ -161,6 +166,11 @@ def null_spreads(table: ReliabilityTable) -> Float64s:
     if table.square_scores is not None:
         return np.asarray(np.maximum(score_sums_of(table) - table.square_scores, 0.0))
     return np.asarray(score_sums_of(table) * (1 - table.scores.astype(np.float64)))
+
+
+def null_variance(table: ReliabilityTable) -> float:
+    """Return the variance of the sum of all residuals under calibration."""
+    return float(np.sum(units_of(table) * null_spreads(table)))
 
 
 def degrees(freedom: int) -> str:

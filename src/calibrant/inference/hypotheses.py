@@ -21,6 +21,7 @@ from calibrant.inference.event_rows import (
     cumulative_p_value,
     degrees,
     null_spreads,
+    null_variance,
     standardised,
     units_of,
 )
@@ -236,8 +237,7 @@ def _resampling(rows: EventRows, n_resamples: int, rng: Rng) -> Resampling | Non
 def cumulative_test(of: CumulativeStatistic, rows: EventRows, resampling: Resampling | None) -> TestResult:
     """Return the test by a statistic of cumulative residuals; only rows in clusters need the resampling."""
     table, error = rows.table, of.error(rows.table)
-    variance = float(np.sum(units_of(table) * null_spreads(table)))
-    statistic = standardised(error * table.total, variance, table.total)
+    statistic = standardised(error * table.total, null_variance(table), table.total)
     if rows.clusters is None or resampling is None:
         p_value, law = of.sf(statistic), f"distribution of the {of.limit}"
     else:

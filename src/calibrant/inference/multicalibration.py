@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inference.event_rows import UNUSED_LEVEL, EventRows, null_spreads, units_of
+from calibrant.inference.event_rows import UNUSED_LEVEL, EventRows, null_variance
 from calibrant.inference.hypotheses import cumulative_test
 from calibrant.inputs.conversion import as_array
 from calibrant.inputs.group_rows import as_groups
@@ -25,7 +25,7 @@ from calibrant.sketch import Arguments, CalibrationSketch, PredictedGroups, chec
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.group_tests import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
 from calibrant.statistics.null import least_of, sequential_p_value
-from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, check_draws, generator
+from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, generator
 from calibrant.table import GridCells, ReliabilityTable
 from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import BucketSums, labels_of
@@ -220,7 +220,6 @@ def multicalibration_error(
     >>> [(group.name, round(group.adjusted_p_value, 3)) for group in found.groups[:3]]
     [(None, 0.0), ('0', 0.424), ('1', 0.424)]
     """
-    check_draws(n_resamples)
     resampling = Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1)
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
@@ -304,7 +303,10 @@ def multicalibration_of(
     evaluated = [group for group in results if group.flag in ("", _NO_LAW)]
     worst = max(evaluated, key=lambda group: group.standardised)  # the first of equal ones
     table = everything.table
-    absolute, rate = worst.standardised * _deviation(table) / table.total, table.sums.positives / table.total
+    absolute, rate = (
+        worst.standardised * math.sqrt(null_variance(table)) / table.total,
+        table.sums.positives / table.total,
+    )
     rarer = min(rate, 1 - rate)
     law = (
         "distribution of the range of Brownian motion"
@@ -353,7 +355,7 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
     elif _is_sparse(rows) and math.isfinite(test.statistic):
         draws = max(_STEADY * needed, resampling.n_resamples)
         p_value = _drawn_p_value(Cells.from_table(table), replace(resampling, n_resamples=draws))
-    deviation, bound = _deviation(table), 0.0
+    deviation, bound = math.sqrt(null_variance(table)), 0.0
     if cells is not None and deviation > 0:
         bound = kuiper_bound(cells) * table.total / deviation
     return GroupKuiper(
@@ -367,16 +369,11 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
     )
 
 
-def _deviation(table: ReliabilityTable) -> float:
-    """Return the standard deviation of the sum of all residuals under calibration."""
-    return math.sqrt(float(np.sum(units_of(table) * null_spreads(table))))
-
-
 def _is_sparse(rows: EventRows) -> bool:
     """Return whether outcomes vary too little for the Brownian law."""
     table = rows.table
     unit = float(table.own_weights.sum()) / table.total
-    return _deviation(table) ** 2 < LEAST_VARIANCE * unit**2
+    return math.sqrt(null_variance(table)) ** 2 < LEAST_VARIANCE * unit**2
 
 
 def _drawn_p_value(cells: Cells, resampling: Resampling) -> float:

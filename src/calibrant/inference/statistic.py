@@ -18,7 +18,7 @@ from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of, p_value
-from calibrant.statistics.resampling import Resampling, Rng, Stream, draw_rows
+from calibrant.statistics.resampling import Resampling, Rng, Stream
 from calibrant.table import ReliabilityTable
 
 Statistic = Callable[[ReliabilityTable], float]
@@ -100,11 +100,8 @@ def consistency(
     """
     rows = _checked(Arguments(table, targets, notion, weights, ignore_index, logits), statistic, clusters)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
-    if rows.clusters is None:
-        cells = Cells.from_table(rows.table)
-        draw = _calibrated_tables(cells)
-    else:
-        cells, draw = rows.clusters.cells, calibrated_tables(rows.clusters)
+    cells = rows.cells
+    draw = _calibrated_tables(cells) if rows.clusters is None else calibrated_tables(rows.clusters)
     replicates = _replicates(statistic, draw, resampling, Stream.CALIBRATED, len(cells))
     p, excluded = rows.decided(p_value(replicates, _number(statistic, cells.table)))
     return Estimate(
@@ -184,11 +181,8 @@ def bootstrap(
     rows = _checked(Arguments(table, targets, notion, weights, ignore_index, logits), statistic, clusters)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     value = _number(statistic, rows.table)
-    if rows.clusters is None:
-        cells = Cells.from_table(rows.table)
-        draw = _row_tables(cells)
-    else:
-        cells, draw = rows.clusters.cells, cluster_tables(rows.clusters)
+    cells = rows.cells
+    draw = _row_tables(cells) if rows.clusters is None else cluster_tables(rows.clusters)
     replicates = _replicates(statistic, draw, resampling, Stream.BOOTSTRAP, len(cells))
     if rows.clusters is not None:
         replicates += value - _number(statistic, cells.table)
@@ -277,7 +271,7 @@ def _row_tables(cells: Cells) -> Tables:
     """Return what draws tables of as many rows as there are, with replacement."""
 
     def draw(rng: np.random.Generator, size: int) -> Iterator[ReliabilityTable]:
-        return (cells.drawn(draw_rows(cells, rng)) for _ in range(size))
+        return (cells.drawn(cells.draw_rows(rng)) for _ in range(size))
 
     return draw
 

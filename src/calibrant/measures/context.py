@@ -26,7 +26,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import RATE, Variance, linked_interval
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Stream
 
 _NOT_FINITE: Final = "no interval: the ends are not finite, because too few rows determine the measure"
 _ROUNDING: Final = 1e-12  # relative: ends that differ by less are equal
@@ -232,7 +232,8 @@ class Inference(Memo):
             replicates = Replicates(inference=self, sums=drawn(rng, size))
             return {key: function(replicates) for key, function in work.items()}
 
-        return in_blocks(n_resamples, self.resampling.seed, Stream.CALIBRATED, block, cells=len(self.cells))
+        resampling = replace(self.resampling, n_resamples=n_resamples)
+        return resampling.blocks(Stream.CALIBRATED, block, cells=len(self.cells))
 
     # ------------------------------------------------------------ the clusters behind an estimate
 

@@ -283,7 +283,9 @@ class ClassBins:
         closed_form, drawn = self._closed_form(value, resampling.level), self._drawn(resampling)
         if drawn is None:
             return closed_form
-        limits, floor = resampling.limits(closed_form.p_value), floor_of(np.maximum(drawn, 0.0), resampling.level)
+        floor = floor_of(np.maximum(drawn, 0.0), resampling.level)
+        # a correction for many groups needs the first if the resampled p-value is at the second
+        limits = {"closed_form_p_value": closed_form.p_value, "least_p_value": 1 / (len(drawn) + 1)}
         return Law(floor, p_value(drawn, value), resampling.source, limits)
 
     def _drawn(self, resampling: Resampling) -> Float64s | None:

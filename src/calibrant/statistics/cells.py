@@ -300,6 +300,12 @@ class Cells(Memo):
         number = np.where(masses > 0, np.maximum(np.rint(alike), 1), 0)
         return number.astype(np.int64), np.divide(masses, number, out=np.zeros_like(masses), where=number > 0)
 
+    def draw_rows(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw as many predictions as there are, with replacement: how many of each of `kinds`, (2, K)."""
+        number = self.kinds[0]
+        total = int(number.sum())
+        return rng.multinomial(total, number.ravel() / total).reshape(number.shape)
+
     def drawn(self, number: NDArray[np.int64]) -> ReliabilityTable:
         """Return the table of so many predictions, (2, K), of each of `kinds`, without the cells that got none."""
         table, held = self.table, np.flatnonzero(number.any(axis=0))

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, check_choice
+from calibrant.errors import InputError, check_choice, check_integer
 from calibrant.inputs.notions import Events
 from calibrant.inputs.weights import effective_n, rate_rows
 from calibrant.kernels import dispatch
@@ -105,10 +105,7 @@ def _ratio(top: Float64s, bottom: Float64s) -> Float64s:
 
 def check_bins(n_bins: object, binning: object = "uniform", norm: object = "l1", closed: object = "right") -> None:
     """Reject an invalid number of bins, binning, norm or side."""
-    is_integer = isinstance(n_bins, (int, np.integer)) and not isinstance(n_bins, bool)
-    if not is_integer or not 1 <= n_bins <= _MOST_BINS:  # type: ignore[operator]
-        expected = f"an integer from 1 to {_MOST_BINS:,}"
-        raise InputError("n_bins", expected, repr(n_bins), "pass the number of bins, such as 15")
+    check_integer("n_bins", n_bins, "pass the number of bins, such as 15", most=_MOST_BINS)
     check_choice("binning", binning, BINNINGS)
     check_choice("norm", norm, NORMS)
     check_choice("closed", closed, SIDES)
