@@ -51,14 +51,7 @@ class EventRows:
 
     @classmethod
     def of(cls, arguments: Arguments, clusters: ArrayLike | None = None) -> EventRows:
-        """Return the rows of predictions, of a table or of a sketch.
-
-        Raises
-        ------
-        InputError
-            As `Arguments.table` and `as_clusters`; for clusters passed with a table or a sketch, and for rows of one
-            cluster.
-        """
+        """Return the rows of predictions, of a table or of a sketch; reject clusters passed with the latter two."""
         probs = arguments.probs
         ready = isinstance(probs, (ReliabilityTable, CalibrationSketch))
         if ready and clusters is not None:
@@ -87,13 +80,7 @@ class EventRows:
 
     @classmethod
     def of_buckets(cls, table: ReliabilityTable, buckets: BucketSums | None, *, logits: bool = False) -> EventRows:
-        """Return rows from their table, and from their sums over buckets of clusters if they come in clusters.
-
-        Raises
-        ------
-        InputError
-            For rows of one cluster.
-        """
+        """Return rows from their table, and from their sums over buckets of clusters, if they come in two or more."""
         clusters = None if buckets is None else Clustered.of(Cells.from_table(table), buckets)
         return cls(table, clusters, logits=logits)
 

@@ -274,13 +274,7 @@ def _sums(sketch: CalibrationSketch) -> Sums:
 def multicalibration_of_sums(
     everything: Sums, groups: Mapping[str, Sums], resampling: Resampling
 ) -> MulticalibrationError:
-    """Return the error from the tables of all rows and of each group, with their sums over buckets of clusters.
-
-    Raises
-    ------
-    InputError
-        If all rows are of one cluster.
-    """
+    """Return the error from the tables of all rows and of each group, with their sums over buckets of clusters."""
     lone = [name for name, (_, buckets) in groups.items() if buckets is not None and np.count_nonzero(buckets.rows) < 2]
     rows = {
         name: EventRows.of_buckets(table, None if name in lone else buckets)
@@ -303,10 +297,8 @@ def multicalibration_of(
     evaluated = [group for group in results if group.flag in ("", _NO_LAW)]
     worst = max(evaluated, key=lambda group: group.standardised)  # the first of equal ones
     table = everything.table
-    absolute, rate = (
-        worst.standardised * math.sqrt(null_variance(table)) / table.total,
-        table.sums.positives / table.total,
-    )
+    absolute = worst.standardised * math.sqrt(null_variance(table)) / table.total
+    rate = table.sums.positives / table.total
     rarer = min(rate, 1 - rate)
     law = (
         "distribution of the range of Brownian motion"
@@ -373,7 +365,7 @@ def _is_sparse(rows: EventRows) -> bool:
     """Return whether outcomes vary too little for the Brownian law."""
     table = rows.table
     unit = float(table.own_weights.sum()) / table.total
-    return math.sqrt(null_variance(table)) ** 2 < LEAST_VARIANCE * unit**2
+    return null_variance(table) < LEAST_VARIANCE * unit**2
 
 
 def _drawn_p_value(cells: Cells, resampling: Resampling) -> float:

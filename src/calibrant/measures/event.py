@@ -149,13 +149,7 @@ class Event(Memo):
 
     @property
     def evaluated_classes(self) -> Classes:
-        """Every class alone.
-
-        Raises
-        ------
-        calibrant.errors.InputError
-            If classes are not evaluated.
-        """
+        """Every class alone; rejects an event without evaluated classes."""
         if self.classes is None:
             raise InputError("event", "evaluated classes", self.no_classes, "use evaluate with classwise=True")
         return self.classes

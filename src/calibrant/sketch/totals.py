@@ -301,10 +301,7 @@ class SketchSums(NamedTuple):
     def add(self, other: SketchSums) -> SketchSums:
         """Return the sums of more rows too; the totals and curves of this part take them in.
 
-        Raises
-        ------
-        calibrant.errors.InputError
-            Before anything has changed: if only one of the two has clusters, or their labels are of another kind.
+        Clusters in one part alone, and labels of another kind, are rejected before anything has changed.
         """
         if (self.clusters is None) != (other.clusters is None):
             got = (

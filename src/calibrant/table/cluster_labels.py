@@ -87,19 +87,9 @@ class ClusterLabels:
 def as_clusters(clusters: ArrayLike | ClusterLabels, n: int) -> ClusterLabels:
     """Return the hashes of cluster labels, one for each of n rows.
 
-    Parameters
-    ----------
-    clusters : (n,) array of any library, or list, or ClusterLabels
-        Whole numbers of at most 64 bits, text, dates or times. Text is compared by its characters: ``"a"`` is neither
-        ``"A"`` nor ``"a "``.
-    n : int
-        The number of rows.
-
-    Raises
-    ------
-    InputError
-        For another number of labels, several columns, a missing label, a float that is not a whole number, and objects
-        of other types.
+    They are an array of any library, or a list, of whole numbers of at most 64 bits, text, dates or times. Text is
+    compared by its characters: ``"a"`` is neither ``"A"`` nor ``"a "``. A missing label, a float that is not a whole
+    number, and objects of other types are rejected.
     """
     if isinstance(clusters, ClusterLabels):
         _check_size((len(clusters),), n)
@@ -128,13 +118,7 @@ def escaped(text: str) -> str:
 
 
 def label_texts(labels: NDArray[Any], rows: NDArray[np.intp]) -> list[str]:
-    """Return labels as the text that is hashed where labels are text; ``rows`` is where each came from, for errors.
-
-    Raises
-    ------
-    InputError
-        As `as_clusters`.
-    """
+    """Return labels as the text that is hashed where labels are text; ``rows`` is where each came from, for errors."""
     if labels.dtype.kind == "M":
         times = _with_seconds(labels)
         missing = np.isnat(times)

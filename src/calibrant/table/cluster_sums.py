@@ -166,11 +166,6 @@ class BucketSums:
         """Return the sums of the rows of both, which may share clusters.
 
         Weights and outcomes add up exactly if weights are integers, other sums up to rounding.
-
-        Raises
-        ------
-        InputError
-            For labels of another kind, another hash, other cells, or if only one of the two has scores of rows.
         """
         if not isinstance(other, BucketSums):
             return NotImplemented
@@ -265,11 +260,6 @@ def aligned(parts: Sequence[BucketSums]) -> list[BucketSums]:
     """Return sums of the same clusters, or of parts of them, with the same buckets.
 
     Each cluster keeps its own bucket if all parts together have few enough.
-
-    Raises
-    ------
-    InputError
-        As `BucketSums.__add__`.
     """
     for part in parts[1:]:
         _check_alike(parts[0], part)
@@ -399,10 +389,7 @@ def columns_of(sums: BucketSums) -> dict[str, NDArray[Any]]:
 def from_arrays(arrays: Mapping[str, Any], *, cells: CoarseCells = EVENT_CELLS, argument: str = "arrays") -> BucketSums:
     """Return the sums of `settings_of` and `columns_of`, together in one mapping, for these coarse cells.
 
-    Raises
-    ------
-    InputError
-        For sums of another hash or of other cells, and for arrays that are not sums of rows.
+    Sums of another hash or of other cells, and arrays that are not sums of rows, are rejected.
     """
     try:
         sums = _read(arrays, cells, argument)
@@ -530,13 +517,7 @@ class ClusterSums:
         )
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
-        """Return the sums of the rows of both, which may share clusters.
-
-        Raises
-        ------
-        InputError
-            As `BucketSums.__add__`.
-        """
+        """Return the sums of the rows of both, which may share clusters."""
         classes = zip(self.classes, other.classes, strict=True)
         return ClusterSums(self.event + other.event, tuple(one + two for one, two in classes))
 
@@ -567,13 +548,7 @@ def over_buckets(labels: ClusterLabels, columns: Sequence[Float64s]) -> Float64s
 
 
 def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
-    """Return the cluster of each row. Predictions (N, C, ...) may have one label for each of the N.
-
-    Raises
-    ------
-    InputError
-        As `as_clusters`.
-    """
+    """Return the cluster of each row. Predictions (N, C, ...) may have one label for each of the N."""
     check_index("clusters", clusters, predictions.index)
     n, each = predictions.n, predictions.rows.depth
     if isinstance(clusters, ClusterLabels):
