@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -32,7 +32,7 @@ from calibrant.measures.unseen import UNSEEN, is_uniform, unseen_share
 from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_estimate, refuted
 from calibrant.results import ClasswiseCalibration, Estimate, Floor
 from calibrant.runtime.arrays import Float64s
-from calibrant.runtime.cached import cached_property
+from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.buckets import by_content
 from calibrant.statistics.cells import Cells, Outcomes
@@ -75,7 +75,7 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClassEvents:
+class ClassEvents(Memo):
     """Every class as an event of its own: measures are combined over them."""
 
     tables: Sequence[ReliabilityTable]  # the table of each class; without a row for a class that is not evaluated
@@ -89,7 +89,6 @@ class ClassEvents:
     #: The rows of exclusive classes, if they are at hand; or their sums over buckets of clusters.
     rows: ClassRows | ClusterSums | None = None
     logits: bool = False  # whether the scores were computed from logits
-    _bins: dict[Binning, ClassBins] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def events(self) -> list[Event | None]:
@@ -123,8 +122,9 @@ class ClassEvents:
 
         The rows tell how much sums over bins of equal width vary; those of equal frequency differ from class to class.
         """
-        if binning in self._bins:
-            return self._bins[binning]
+        return self.of(ClassEvents._bins, binning)
+
+    def _bins(self, binning: Binning) -> ClassBins:
         uniform = binning == "uniform"
         histograms = self.histograms if uniform else table_histograms(self.tables, self.n_bins, binning=binning)
         bins = ClassBins(
@@ -135,8 +135,8 @@ class ClassEvents:
             rows=self.rows if uniform and isinstance(self.rows, ClassRows) else None,
         )
         if isinstance(self.rows, ClusterSums):
-            bins = ClusterClassBins(**vars(bins), buckets=self.rows.classes)
-        return self._bins.setdefault(binning, bins)
+            return ClusterClassBins(**vars(bins), buckets=self.rows.classes)
+        return bins
 
     def estimate(self, measure: Measure, resampling: Resampling | None) -> Estimate:
         """Return the estimate of a measure combined over classes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -73,7 +72,6 @@ class Event(Memo):
     asked_classes: int = 0
     clusters: Clustered | None = None
     logits: bool = False
-    _values: dict[Measure, float] = field(default_factory=dict, init=False, repr=False)
 
     def value(self, measure: Measure) -> float:
         """Return a measure of the event, computed once.
@@ -83,9 +81,7 @@ class Event(Memo):
         calibrant.errors.InputError
             If the measure's function does not return a number.
         """
-        if measure not in self._values:
-            self._values[measure] = number_of(measure, self)
-        return self._values[measure]
+        return self.of(number_of, measure)
 
     def influence(self, measure: Measure) -> Influence | None:
         """Return what each row adds to a measure, on the scale of its link; None if it has no influence here.
@@ -188,7 +184,7 @@ def as_influence(measure: Measure, values: Any, table: ReliabilityTable) -> Floa
     raise InputError("measures", expected, got, remedy)
 
 
-def number_of(measure: Measure, event: Event) -> float:
+def number_of(event: Event, measure: Measure) -> float:
     """Return the value of a measure for an event; reject anything but a number."""
     value = measure.value(event)
     try:

@@ -26,7 +26,7 @@ from calibrant.inputs.conversion import as_values, is_masked
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import ArrayLike, UInt64s
-from calibrant.runtime.cached import cached_property
+from calibrant.runtime.cached import Memo
 from calibrant.runtime.dataclass import dataclass
 
 LabelKind = Literal["number", "text"]
@@ -46,7 +46,7 @@ _WIDEST: Final = 128  # characters: an array takes this for each label, however 
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterLabels:
+class ClusterLabels(Memo):
     """The clusters of n rows: the hash of each row's label, (n,), and whether labels are numbers or text."""
 
     hashes: UInt64s
@@ -58,20 +58,16 @@ class ClusterLabels:
         With more than ``most`` clusters, return the hashes of the first ``most`` + 1; then the numbers have no meaning.
         A second call costs nothing.
         """
-        most = len(self) if most is None else most
-        if most not in self._numbered:
-            numbers, firsts = dispatch.number_rows(self.hashes.reshape(-1, 1), most)
-            self._numbered[most] = numbers, self.hashes[firsts]
-        return self._numbered[most]
+        return self.of(ClusterLabels._numbered, len(self) if most is None else most)
+
+    def _numbered(self, most: int) -> tuple[NDArray[np.int64], UInt64s]:
+        numbers, firsts = dispatch.number_rows(self.hashes.reshape(-1, 1), most)
+        return numbers, self.hashes[firsts]
 
     def alone(self, weights: NDArray[np.float64] | None) -> bool:
         """Return whether each row has a cluster to itself; a row of weight 2 is two rows if weights are whole."""
         copies = weights is not None and integer_weights(weights) and bool((weights > 1).any())
         return not copies and len(self.numbered()[1]) == len(self)
-
-    @cached_property
-    def _numbered(self) -> dict[int, tuple[NDArray[np.int64], UInt64s]]:
-        return {}
 
     def __getitem__(self, rows: NDArray[Any] | slice) -> ClusterLabels:
         return ClusterLabels(self.hashes[rows], self.kind)
