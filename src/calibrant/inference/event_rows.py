@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,17 +19,16 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.measures.binned.cluster_bins import ClusterBins
+from calibrant.measures.event import Event
 from calibrant.measures.line.line import CERTAIN, log_odds
 from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.buckets import NOTHING
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered
-from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
@@ -40,17 +38,14 @@ from calibrant.table.cluster_sums import BucketSums, check_notion, labels_of
 _HOLDS: Final = {ReliabilityTable: "a table has no clusters", CalibrationSketch: "a sketch has its own clusters"}
 
 
-@dataclass(frozen=True, eq=False)
-class EventRows:
-    """The evaluated rows of one event."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EventRows(Event):
+    """The evaluated rows of one event that a test is about."""
 
-    table: ReliabilityTable
-    clusters: Clustered | None = field(default=None, repr=False)  # their sums over buckets; None for independent rows
     alone: bool = False  # whether clusters were passed, of one row each
-    logits: bool = False  # whether the scores were computed from logits, so that scores of 0 and 1 are rounded ones
 
     @classmethod
-    def of(cls, arguments: Arguments, clusters: ArrayLike | None = None) -> EventRows:
+    def of_arguments(cls, arguments: Arguments, clusters: ArrayLike | None = None) -> EventRows:
         """Return the rows of predictions, of a table or of a sketch; reject clusters passed with the latter two."""
         probs = arguments.probs
         ready = isinstance(probs, (ReliabilityTable, CalibrationSketch))
@@ -71,10 +66,10 @@ class EventRows:
         events = read(predictions, notion, scoring=False).events
         table = ReliabilityTable.pool(events)
         if labels is None:
-            return cls(table, logits=predictions.logits)
+            return cls(table=table, logits=predictions.logits)
         labels = labels.take(np.flatnonzero(predictions.evaluated))
         if labels.alone(events.weights):
-            return cls(table, alone=True, logits=predictions.logits)
+            return cls(table=table, alone=True, logits=predictions.logits)
         buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights)
         return cls.of_buckets(table, buckets, logits=predictions.logits)
 
@@ -82,12 +77,7 @@ class EventRows:
     def of_buckets(cls, table: ReliabilityTable, buckets: BucketSums | None, *, logits: bool = False) -> EventRows:
         """Return rows from their table, and from their sums over buckets of clusters, if they come in two or more."""
         clusters = None if buckets is None else Clustered.of(Cells.from_table(table), buckets)
-        return cls(table, clusters, logits=logits)
-
-    @property
-    def cells(self) -> Cells:
-        """The cells of the rows; coarse ones for clusters."""
-        return Cells.from_table(self.table) if self.clusters is None else self.clusters.cells
+        return cls(table=table, clusters=clusters, logits=logits)
 
     def method(self, name: str) -> str:
         """Return the name of a method, with what clusters had to do with it."""
@@ -100,11 +90,6 @@ class EventRows:
             return {}
         sample = self.clusters.sample
         return {**sample.facts, **({"flag": sample.flag} if sample.flag else {})}
-
-    @cached_property
-    def impossible(self) -> ImpossibleOutcomes | None:
-        """The outcomes that the scores exclude; None without any."""
-        return impossible_outcomes(self.table, logits=self.logits)
 
     def decided(self, p_value: float) -> tuple[float, dict[str, Any]]:
         """Return the p-value of a statistic, or that of outcomes that the scores exclude, and details about them."""

@@ -127,7 +127,7 @@ def hosmer_lemeshow_test(
     check_integer("n_groups", n_groups, "pass the number of groups, such as 10", most=_MOST_GROUPS)
     check_choice("cuts", cuts, _GROUPS_OF)
     check_draws(n_resamples)
-    rows = EventRows.of(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
 
     groups = _Groups.of(rows.table, _GROUPS_OF[cuts](rows.table, n_groups))
     statistic, details, filled = groups.statistic, groups.details, len(groups.counts)

@@ -125,7 +125,7 @@ def spiegelhalter_test(
     >>> round(twice.p_value, 5), twice.details["clusters"]
     (0.00697, 10)
     """
-    rows = EventRows.of(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
     if rows.clusters is None:
         z = _spiegelhalter(rows.table)
         p_value = math.erfc(abs(z) / math.sqrt(2))
@@ -190,7 +190,7 @@ def ks_test(
     (0.25, 1.6903, 0.1819)
     """
     check_draws(n_resamples)
-    rows = EventRows.of(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
     return cumulative_test(LARGEST, rows, _resampling(rows, n_resamples, rng))
 
 
@@ -226,7 +226,7 @@ def kuiper_test(
     (0.2625, 1.7748, 0.3006)
     """
     check_draws(n_resamples)
-    rows = EventRows.of(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
     return cumulative_test(RANGE, rows, _resampling(rows, n_resamples, rng))
 
 
@@ -310,7 +310,7 @@ def cox_test(
     if not (eps is None or (isinstance(eps, (float, np.floating)) and _LEAST_EPS <= eps < 0.5)):
         remedy = "pass a small share such as 1e-6, or None"
         raise InputError("eps", f"a number from {_LEAST_EPS} to below 0.5", repr(eps), remedy)
-    rows = EventRows.of(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
     table = rows.table
     low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
     scores = table.scores.astype(np.float64)

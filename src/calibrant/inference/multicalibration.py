@@ -334,7 +334,7 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
     """Return the error of a group, with its own p-value unless it has a flag."""
     table = rows.table
     cells = GridCells.of(table)
-    test = cumulative_test(RANGE, EventRows(table) if flag else rows, resampling)
+    test = cumulative_test(RANGE, EventRows(table=table) if flag else rows, resampling)
     p_value = test.p_value
     needed = draws_needed(family, alpha_of(resampling.level))
     if flag:
@@ -346,7 +346,7 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
             p_value = cumulative_test(RANGE, rows, replace(resampling, n_resamples=needed)).p_value
     elif _is_sparse(rows) and math.isfinite(test.statistic):
         draws = max(_STEADY * needed, resampling.n_resamples)
-        p_value = _drawn_p_value(Cells.from_table(table), replace(resampling, n_resamples=draws))
+        p_value = _drawn_p_value(rows.cells, replace(resampling, n_resamples=draws))
     deviation, bound = math.sqrt(null_variance(table)), 0.0
     if cells is not None and deviation > 0:
         bound = kuiper_bound(cells) * table.total / deviation

@@ -100,7 +100,7 @@ def consistency(
     """
     rows = _checked(Arguments(table, targets, notion, weights, ignore_index, logits), statistic, clusters)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
-    cells = rows.cells
+    cells = rows.design.cells
     draw = _calibrated_tables(cells) if rows.clusters is None else calibrated_tables(rows.clusters)
     replicates = _replicates(statistic, draw, resampling, Stream.CALIBRATED, len(cells))
     p, excluded = rows.decided(p_value(replicates, _number(statistic, cells.table)))
@@ -181,7 +181,7 @@ def bootstrap(
     rows = _checked(Arguments(table, targets, notion, weights, ignore_index, logits), statistic, clusters)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     value = _number(statistic, rows.table)
-    cells = rows.cells
+    cells = rows.design.cells
     draw = _row_tables(cells) if rows.clusters is None else cluster_tables(rows.clusters)
     replicates = _replicates(statistic, draw, resampling, Stream.BOOTSTRAP, len(cells))
     if rows.clusters is not None:
@@ -250,7 +250,7 @@ def _checked(arguments: Arguments, statistic: Any, clusters: ArrayLike | None) -
         remedy = "pass a function of a table, such as calibrant.expected_calibration_error"
         raise InputError("statistic", "a callable", repr(statistic), remedy)
     try:
-        return EventRows.of(arguments, clusters)
+        return EventRows.of_arguments(arguments, clusters)
     except InputError as error:
         raise error.renamed({"probs": "table"}) from None
 

@@ -103,9 +103,9 @@ def t_cal_test(
     (4, 0.000999)
     """
     check_draws(n_resamples)
-    rows = EventRows.of(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
     resampling = Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1)
-    scales = _RowScales.of(Cells.from_table(rows.table)) if rows.clusters is None else _ClusterScales.of(rows.clusters)
+    scales = _RowScales.of(rows.cells) if rows.clusters is None else _ClusterScales.of(rows.clusters)
     errors, statistics = scales.observed()
 
     def block(generator: np.random.Generator, size: int) -> Float64s:

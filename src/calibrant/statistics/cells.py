@@ -316,20 +316,17 @@ class Cells(Memo):
             masses = masses.astype(table.counts.dtype)
         counts, positives = masses.sum(axis=0), masses[1]
         n = int(number.sum()) if table.whole and table.counts.dtype.kind != "f" else table.n
-        if table.grid is None or table.cells is None or table.square_scores is None:
-            return ReliabilityTable(table.scores[held], counts, positives, n, square_weights=squares)
+        drawn = ReliabilityTable(table.scores[held], counts, positives, n, square_weights=squares)
+        if table.cells is None or table.square_scores is None:
+            return drawn
         scores, mean_square = self.scores[held], (table.square_scores / table.counts)[held]
-        return ReliabilityTable(
-            scores=table.scores[held],
-            counts=counts,
-            positives=positives,
-            n=n,
+        return replace(
+            drawn,
             grid=table.grid,
             cells=table.cells[held],
             score_sums=counts * scores,
             positive_scores=positives * scores,
             square_scores=counts * mean_square,
-            square_weights=squares,
         )
 
     def places(self, scores: Floats) -> NDArray[np.intp]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.corp import decomposition
 from calibrant.measures.means.means import (
     OrderedMeans,
-    PredictionMeans,
     Share,
     event_brier_influence,
     rps_influence,
@@ -31,8 +31,9 @@ from calibrant.measures.measure import NOT_AN_ERROR, PROPER_SCORE, Details, Diff
 from calibrant.measures.read_arguments import class_predictions
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.sketch import Arguments, Predicted
-from calibrant.statistics.design import Influence, SamplingDesign
 from calibrant.statistics.null import Interval
+
+Value = TypeVar("Value")
 
 
 def accuracy(
@@ -324,37 +325,15 @@ def ranked_probability_score(
     return mean_of_classes(predictions, ranked_probability_scores)
 
 
-def _of_levels(value: Callable[[OrderedMeans], float]) -> Callable[[Event], float]:
-    """Return a mean over predictions of ordered levels as the value of a measure: NaN without declared levels."""
-
-    def of_event(event: Event) -> float:
-        ordered = event.predictions.ordered
-        return math.nan if ordered is None else value(ordered)
-
-    return of_event
+def _of_levels(event: Event, of: Callable[[OrderedMeans], Value], missing: Value) -> Value:
+    """Return what the means over predictions of ordered levels give; without declared levels what is ``missing``."""
+    ordered = event.predictions.ordered
+    return missing if ordered is None else of(ordered)
 
 
 def _level_details(event: Event) -> Details:
-    if event.predictions.ordered is not None:
-        return {}
-    return {"reason": "the classes were not declared as ordered levels (ordered=True, --ordered)"}
-
-
-def _within_one_interval(inference: Inference) -> Interval:
-    ordered = inference.event.predictions.ordered
-    return Interval(math.nan, math.nan, "") if ordered is None else _wilson(inference, Share.within_one(ordered))
-
-
-def _level_influence(
-    influence: Callable[[SamplingDesign, PredictionMeans, OrderedMeans], Influence],
-) -> Callable[[Event], Influence | None]:
-    """Return an influence of ordered levels as that of a measure: None without declared levels."""
-
-    def of_event(event: Event) -> Influence | None:
-        means = event.predictions
-        return None if means.ordered is None else influence(event.design, means, means.ordered)
-
-    return of_event
+    undeclared = {"reason": "the classes were not declared as ordered levels (ordered=True, --ordered)"}
+    return _of_levels(event, lambda _: {}, undeclared)
 
 
 WITHIN_ONE = Measure(
@@ -366,15 +345,19 @@ WITHIN_ONE = Measure(
     "observed always count.",
     computed="The accuracy within one level is the share of rows whose most probable level is at most one level from "
     "the observed level",
-    value=_of_levels(lambda ordered: ordered.within_one),
+    value=lambda event: _of_levels(event, lambda ordered: ordered.within_one, math.nan),
     judges="predictions",
     better="higher",
     range=(0.0, 1.0),
     profiles=frozenset(),
     details=_level_details,
     bound=exact,
-    interval=_within_one_interval,
-    influence=_level_influence(lambda design, means, ordered: Share.within_one(ordered).influence(design, means)),
+    interval=lambda inference: _of_levels(
+        inference.event, lambda ordered: _wilson(inference, Share.within_one(ordered)), Interval(math.nan, math.nan, "")
+    ),
+    influence=lambda event: _of_levels(
+        event, lambda ordered: Share.within_one(ordered).influence(event.design, event.predictions), None
+    ),
     null=NOT_AN_ERROR,
     difference=Unavailable("models are not compared by measures of ordered levels"),
 )
@@ -388,14 +371,16 @@ RPS = Measure(
     computed="The ranked probability score is the mean over rows of the sum over all levels but the last of the "
     "squared difference between cumulative probability and cumulative outcome",
     sources=("Epstein 1969",),
-    value=_of_levels(lambda ordered: ordered.rps),
+    value=lambda event: _of_levels(event, lambda ordered: ordered.rps, math.nan),
     judges="predictions",
     scale="score",
     range=(0.0, math.inf),
     profiles=frozenset(),
     details=_level_details,
     bound=exact,
-    influence=_level_influence(rps_influence),
+    influence=lambda event: _of_levels(
+        event, lambda ordered: rps_influence(event.design, event.predictions, ordered), None
+    ),
     caution=surprises,
     null=PROPER_SCORE,
     difference=Unavailable("models are not compared by measures of ordered levels"),
