@@ -272,18 +272,6 @@ def aligned(parts: Sequence[BucketSums]) -> list[BucketSums]:
     return [part.folded() for part in parts]
 
 
-def same(one: BucketSums, other: BucketSums) -> bool:
-    """Return whether two states are equal, bit for bit; what survives no addition is not compared."""
-    if _settings(one) != _settings(other):
-        return False
-    arrays = ((x.cell_sums, x.scalars, np.empty(0) if x.hashes is None else x.hashes) for x in (one, other))
-    return all(np.array_equal(a, b) for a, b in zip(*arrays, strict=True))
-
-
-def _settings(sums: BucketSums) -> tuple[object, ...]:
-    return sums.kind, sums.hash_name, sums.cells, sums.scored
-
-
 def _check_alike(one: BucketSums, other: BucketSums) -> None:
     """Reject sums that do not add up."""
     if one.hash_name != other.hash_name:
