@@ -194,7 +194,7 @@ def gaussian_debiased_calibration_error(
     """
     binned.check_bins(n_bins, binning, closed=closed)
     arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
-    bins = bins_with_rows(arguments, n_bins, binning, closed, "the debiased error")
+    bins = bins_with_rows(arguments, n_bins, binning, closed)
     return binned.gaussian_debiased_error(bins)
 
 
