@@ -167,7 +167,7 @@ def event_rows(part: Part, i: int, rng: np.random.Generator) -> Iterator[dict[st
     of_held = {"mce": float(np.abs(true["gaps"][held]).max())} if len(held) else {}
     of_held["ace"] = of_bins(law, quantile_bins(event.table, event.n_bins))
     few = bool(event.design.sample.flag or heavy_weights(rows.weights))
-    lost = bool(surprises(event.design.cells))
+    lost = bool(surprises(event))
     p_value = math.nan if part.only else calibration_test(inference).test.p_value
     for level in LEVELS:
         at_level = inference.at(level)

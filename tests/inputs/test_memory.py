@@ -83,9 +83,9 @@ def test_blocks_of_replicates_keep_their_memory() -> None:
     program = """
 import resource
 import numpy as np
-from calibrant.statistics.resampling import Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Stream
 work = lambda rng, size: len([rng.random((size, 4096)) for _ in range(10)])
-blocks = lambda: list(in_blocks(640, np.random.SeedSequence(0), Stream.CALIBRATED, work, cells=4096))
+blocks = lambda: list(Resampling.of(0.95, 640, 0).blocks(Stream.CALIBRATED, work, cells=4096))
 blocks()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 blocks()

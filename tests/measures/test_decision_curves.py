@@ -16,7 +16,7 @@ import calibrant
 from calibrant import MurphyCurve, NetBenefit, ReliabilityTable, murphy_curve, net_benefit
 from calibrant.errors import InputError
 from calibrant.measures import Event
-from calibrant.measures.cumulative.cumulative import kuiper_error
+from calibrant.measures.cumulative.cumulative import RANGE
 from calibrant.measures.decisions.decision_curve import (
     Treated,
     decision_curve_of,
@@ -133,7 +133,7 @@ def test_regret_is_at_most_kuipers_error(seed: int, n: int, power: float) -> Non
     above = scores >= np.append(np.unique(scores), 2.0)[:, None]  # everyone, ..., nobody
     found, alarms = (above & (outcomes == 1)).sum(1), (above & (outcomes == 0)).sum(1)
     best = ((found - alarms * (places / (1 - places))[:, None]) / n).max(axis=1)
-    assert (best - benefit <= kuiper_error(table) / (1 - places) + CLOSE).all()
+    assert (best - benefit <= RANGE.error(table) / (1 - places) + CLOSE).all()
 
 
 def test_extreme_scores_are_ordinary() -> None:

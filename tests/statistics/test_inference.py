@@ -36,7 +36,6 @@ from calibrant.measures.smooth.smooth_inference import Mesh, NullSmooth, expecte
 from calibrant.statistics import null
 from calibrant.statistics.cells import Aliases, Cells, binomial_laws
 from calibrant.statistics.design import SamplingDesign
-from calibrant.statistics.resampling import draw_rows
 from tests.samples import draw_classes, sketch_of, tilted
 from tests.samples import draw_tilted as draw
 
@@ -579,7 +578,7 @@ def test_bootstrap_draws_are_multinomial():
     p, y = few_cells()
     cells, runs, n = cells_of(p, y), 5_000, len(p)
     rng = np.random.default_rng(22)
-    drawn = np.array([draw_rows(cells, rng).ravel() for _ in range(runs)])
+    drawn = np.array([cells.draw_rows(rng).ravel() for _ in range(runs)])
     assert set(drawn.sum(axis=1)) == {n}
     assert drawn.min() >= 0
     chances = np.concatenate([cells.counts - cells.positives, cells.positives]) / n
@@ -595,7 +594,7 @@ def test_drawn_tables_hold_what_was_drawn():
     p, y = few_cells()
     for grid, w in itertools.product((None, "standard"), (None, np.linspace(0.3, 2, len(p)))):
         cells = Cells.from_table(ReliabilityTable.from_scores(p, y, weights=w, grid=grid))
-        number = draw_rows(cells, np.random.default_rng(23))
+        number = cells.draw_rows(np.random.default_rng(23))
         masses, held = number * cells.kinds[1], number.any(axis=0)
         table = cells.drawn(number)
         assert table.counts == near(masses.sum(axis=0)[held])

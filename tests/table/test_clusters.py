@@ -44,11 +44,18 @@ from calibrant.table.cluster_sums import (
     aligned,
     columns_of,
     from_arrays,
-    same,
     settings_of,
 )
 
 SUMS = 1e-12
+
+
+def same(one, other):
+    """Whether two states are equal, bit for bit; what survives no addition is not compared."""
+    if (one.kind, one.hash_name, one.cells, one.scored) != (other.kind, other.hash_name, other.cells, other.scored):
+        return False
+    arrays = ((x.cell_sums, x.scalars, np.empty(0) if x.hashes is None else x.hashes) for x in (one, other))
+    return all(np.array_equal(a, b) for a, b in zip(*arrays, strict=True))
 
 
 def to_arrays(sums):
@@ -489,7 +496,6 @@ def test_sums_are_those_of_exact_arithmetic(dtype, cells):
             assert by_cell.tolist() == [of.get((name, cell), 0) for cell in range(cells.n_cells)]
         assert found.weight[b] == sum(value for key, value in of.items() if key[0] == "n")
         assert found.gap[b] == sum(value for key, value in of.items() if key[0] == "gaps")
-        assert found.score_sum[b] == found.gap[b] + found.y[b].sum()
 
 
 def test_losses_are_summed_where_they_are_finite():

@@ -40,6 +40,8 @@ def cases() -> Cases:
     yield from _thresholds()
     yield from _monitors()
     yield from _leaderboards()
+    yield from _questions()
+    yield from _priors()
     yield from _maps()
     yield from _estimators()
 
@@ -186,6 +188,61 @@ def _leaderboards() -> Cases:
 
 def _texts(comparison: Any) -> dict[str, Any]:
     return {"dictionary": comparison.to_dict(), "text": str(comparison), "page": _page(comparison)}
+
+
+def _questions() -> Cases:
+    def log() -> Any:
+        rows = [
+            {"id": i, "site": group, "answers": {"urgent": {"noul": p}, "late": {"noul": q}}, "labels": {"urgent": y}}
+            for i, (p, q, y, group) in enumerate(zip(*(part.tolist() for part in (*EVENT[:3], GROUPS)), strict=True))
+        ]
+        labels = {str(i): {"late": "yes" if y else "no"} for i, y in enumerate(EVENT.targets.tolist())}
+        return rows, calibrant.read_decisions(rows, labels=labels, on="id", yes="yes", by="site")
+
+    def certified() -> Any:
+        _, read = log()
+        each = {"max_risk": 0.4, "confidence": 0.9, "method": "closed"}
+        return [_texts(calibrant.certify_questions(read, **each, each=each_one)) for each_one in (False, True)]
+
+    def maps() -> Any:
+        _, read = log()
+        fixes = calibrant.recalibrate(read, n_resamples=30)
+        note(type(fixes))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "maps.json"
+            call(fixes, "maps_to_json", path, anyway=True)
+            stored = calibrant.read_maps(path)
+        each = {name: fitted.to_json() for name, fitted in stored.items()}
+        return {**_texts(fixes), "maps": each, "the same": stored == call(fixes, "maps")}
+
+    def results() -> Any:
+        y, right = EVENT.targets, {"a": EVENT.targets, "b": 1 - EVENT.targets, "c": (EVENT.probs > 0.5).astype(int)}
+        missing = {name: np.where(np.arange(len(y)) % 7, each, np.nan) for name, each in right.items()}
+        options: tuple[dict[str, Any], ...] = ({}, {"clusters": CLUSTERS, "level": 0.9})
+        found = [attempt(partial(calibrant.compare_results, right, **each)) for each in options]
+        return [*found, attempt(partial(calibrant.compare_results, missing, sparse=True))]
+
+    yield "questions: a log", lambda: attempt(lambda: vars(log()[1]))
+    yield "questions: reports", lambda: attempt(lambda: _texts(calibrant.evaluate(log()[1], n_resamples=30)))
+    yield "questions: thresholds", lambda: attempt(certified)
+    yield "questions: maps", lambda: attempt(maps)
+    yield "results: comparison", results
+
+
+def _priors() -> Cases:
+    names = ["a", "b", "c"]
+    each = dict.fromkeys(names, 1 / 3)
+    calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+        "given": ((), {"prior": 0.1, "trained_prior": 0.5}),
+        "given, classes": ((), {"prior": {"a": 0.5, "b": 0.3, "c": 0.2}, "trained_prior": each}),
+        "estimated": ((EVENT.probs,), {"trained_prior": 0.5, "level": 0.9}),
+        "clusters": ((EVENT.probs,), {"trained_prior": 0.5, "clusters": CLUSTERS}),
+        "weights": ((EVENT.probs,), {"trained_prior": 0.5, "weights": WHOLE, "weights_are": "frequency"}),
+        "logits": ((logit(EVENT.probs),), {"trained_prior": 0.5, "logits": True, "reference": EVENT.other}),
+        "classes": ((CLASSES.probs,), {"trained_prior": each, "class_names": names}),
+    }
+    for name, (given, options) in calls.items():
+        yield f"priors: {name}", lambda g=given, o=options: attempt(lambda: calibrant.prior_shift(*g, **o))
 
 
 def _maps() -> Cases:

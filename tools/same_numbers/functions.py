@@ -33,6 +33,7 @@ plot = Public("calibrant.plot")
 _ELSEWHERE = {
     *("evaluate", "compare", "standardised_maximum", "noise_floor", "rows_to_prove", "recalibrate"),
     *("certify_threshold", "certify_two_sided", "risk_coverage_curve", "area_under_risk_coverage", "censoring_weights"),
+    *("certify_questions", "compare_results", "prior_shift", "read_decisions", "read_maps"),
 }
 
 #: What a function needs besides predictions.

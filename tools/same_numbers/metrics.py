@@ -75,6 +75,7 @@ _MADE: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
         ("classes", {"num_classes": 3, "reduction": "sum"}),
         ("event", {"reduction": "none"}),
     ),
+    "CategoricalNLL": (*_FUNCTION, ("classes", {"num_classes": 3, "reduction": "sum"})),
     "CovAtxRisk": (("event", {"risk_threshold": 0.3}), ("classes", {"risk_threshold": 0.4})),
     "RiskAtxCov": (("event", {"cov_threshold": 0.3}), ("classes", {"cov_threshold": 0.4})),
     "CalibrationReport": (
@@ -86,7 +87,7 @@ _MADE: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
 }
 
 #: Metrics whose states are of constant size, or rows alone.
-_WITHOUT_SKETCH = ("BrierScore", "ClasswiseCalibrationError", "NegativeLogLikelihood")
+_WITHOUT_SKETCH = ("BrierScore", "CategoricalNLL", "ClasswiseCalibrationError", "NegativeLogLikelihood")
 
 #: Options that every metric takes, or refuses.
 _OPTIONS: dict[str, dict[str, Any]] = {

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
+from numbers import Integral
 from typing import Any, Final
 
 from calibrant.errors.faults import Facts, Fault
@@ -214,6 +215,14 @@ def check_choice(argument: str, value: object, choices: Iterable[str]) -> None:
     if not (isinstance(value, str) and value in names):
         expected = f"one of {', '.join(map(repr, names))}"
         raise InputError(argument, expected, repr(value), one_of_these(str(value), names))
+
+
+def check_integer(argument: str, value: object, remedy: str, *, least: int = 1, most: int | None = None) -> None:
+    """Reject a value that is not an integer from ``least``, to ``most`` if there is a largest one."""
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or not least <= value <= (value if most is None else most):  # type: ignore[operator]
+        expected = f"an integer from {least}" + ("" if most is None else f" to {most:,}")
+        raise InputError(argument, expected, repr(value), remedy)
 
 
 # ---------------------------------------------------------------- what installs an extra

@@ -35,15 +35,14 @@ def one_sided(level: float) -> float:
 def decide(measure: str, tolerance: float, estimate: Estimate, level: float, *, rarer: float) -> Decision:
     """Return the decision from the estimate whose interval has one-sided bounds at ``level``.
 
-    Parameters
-    ----------
-    rarer : float
-        The effective sample size of the less frequent outcome. With few of them nothing is decided.
+    ``rarer`` is the effective sample size of the less frequent outcome. With few of them nothing is decided.
     """
     ends = estimate.low, estimate.high
     if measure == "mean_gap":  # two one-sided tests
         ends = max(estimate.low, -estimate.high, 0.0), max(-estimate.low, estimate.high)
-    return _decided(measure, tolerance, ends, level, _likely(estimate), 0 if rare(rarer) else estimate.n)
+    noise = 0.0 if estimate.floor is None or estimate.value < 0 else estimate.floor.mean
+    likely = math.sqrt(max(estimate.value**2 - noise**2, 0.0))  # the size of the error without the noise, by squares
+    return _decided(measure, tolerance, ends, level, likely, 0 if rare(rarer) else estimate.n)
 
 
 def decide_difference(tolerance: float, difference: Estimate, level: float) -> Decision:
@@ -61,12 +60,6 @@ def _decided(
         state = "proven" if high < tolerance else "disproven" if low > tolerance else "open"
     more = _more_rows(n, tolerance, ends, likely) if state == "open" else None
     return Decision(state=state, measure=measure, tolerance=tolerance, low=low, high=high, level=level, more_rows=more)
-
-
-def _likely(estimate: Estimate) -> float:
-    """Return the likely size of an error: its value without the noise, by squares."""
-    noise = 0.0 if estimate.floor is None or estimate.value < 0 else estimate.floor.mean
-    return math.sqrt(max(estimate.value**2 - noise**2, 0.0))
 
 
 def _more_rows(n: int, tolerance: float, ends: tuple[float, float], likely: float) -> int | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,17 +19,16 @@ from calibrant.errors import InputError
 from calibrant.inputs.notions import read
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.measures.binned.cluster_bins import ClusterBins
+from calibrant.measures.event import Event
 from calibrant.measures.line.line import CERTAIN, log_odds
 from calibrant.measures.simulated import ClusterNull, GapSums
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Arguments, CalibrationSketch, Predicted, table_of
+from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.buckets import NOTHING
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import BY_CLUSTER, LONE, Clustered
-from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.null import p_value
 from calibrant.statistics.resampling import Resampling
 from calibrant.table import ReliabilityTable
@@ -40,53 +38,24 @@ from calibrant.table.cluster_sums import BucketSums, check_notion, labels_of
 _HOLDS: Final = {ReliabilityTable: "a table has no clusters", CalibrationSketch: "a sketch has its own clusters"}
 
 
-@dataclass(frozen=True, eq=False)
-class EventRows:
-    """The evaluated rows of one event.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EventRows(Event):
+    """The evaluated rows of one event that a test is about."""
 
-    Attributes
-    ----------
-    table : ReliabilityTable
-        Their table.
-    clusters : Clustered or None
-        Their sums over buckets of clusters; None if the rows are independent.
-    alone : bool
-        Whether clusters were passed, of one row each.
-    logits : bool
-        Whether the scores were computed from logits, so that scores of 0 and 1 are rounded ones.
-    """
-
-    table: ReliabilityTable
-    clusters: Clustered | None = field(default=None, repr=False)
-    alone: bool = False
-    logits: bool = False
+    alone: bool = False  # whether clusters were passed, of one row each
 
     @classmethod
-    def of(
-        cls, probs: Predicted, targets: ArrayLike | None = None, *, clusters: ArrayLike | None = None, **options: Any
-    ) -> EventRows:
-        """Return the rows of predictions, of a table or of a sketch; ``options`` are those of `table_of`.
-
-        Raises
-        ------
-        InputError
-            As `table_of` and `as_clusters`; for clusters passed with a table or a sketch, and for rows of one cluster.
-        """
+    def of_arguments(cls, arguments: Arguments, clusters: ArrayLike | None = None) -> EventRows:
+        """Return the rows of predictions, of a table or of a sketch; reject clusters passed with the latter two."""
+        probs = arguments.probs
         ready = isinstance(probs, (ReliabilityTable, CalibrationSketch))
         if ready and clusters is not None:
             remedy = f"leave it out, because {_HOLDS[type(probs)]}, or pass predictions"
             raise InputError("clusters", f"no value with a {type(probs).__name__}", "a value", remedy)
-        if isinstance(probs, CalibrationSketch):
-            probs = probs.in_units()
         if ready or clusters is None or clusters is False:
-            table = table_of(probs, targets, **options)
-            buckets = probs.buckets if isinstance(probs, CalibrationSketch) else None
-            return cls.of_buckets(table, buckets, logits=bool(options.get("logits")))
-        return cls._of_predictions(Arguments(probs=probs, targets=targets, **options), clusters)
-
-    @classmethod
-    def _of_predictions(cls, arguments: Arguments, clusters: ArrayLike) -> EventRows:
-        """Return the rows of predictions in clusters, from one read of them."""
+            sketch = arguments.sketch()
+            buckets = None if sketch is None else sketch.buckets
+            return cls.of_buckets(arguments.table(), buckets, logits=bool(arguments.logits))
         predictions, notion = arguments.predictions()
         check_notion(notion)
         return cls.of_predictions(predictions, notion, labels_of(clusters, predictions))
@@ -97,24 +66,18 @@ class EventRows:
         events = read(predictions, notion, scoring=False).events
         table = ReliabilityTable.pool(events)
         if labels is None:
-            return cls(table, logits=predictions.logits)
+            return cls(table=table, logits=predictions.logits)
         labels = labels.take(np.flatnonzero(predictions.evaluated))
         if labels.alone(events.weights):
-            return cls(table, alone=True, logits=predictions.logits)
+            return cls(table=table, alone=True, logits=predictions.logits)
         buckets = BucketSums.of(labels, events.scores, events.outcomes, events.weights)
         return cls.of_buckets(table, buckets, logits=predictions.logits)
 
     @classmethod
     def of_buckets(cls, table: ReliabilityTable, buckets: BucketSums | None, *, logits: bool = False) -> EventRows:
-        """Return rows from their table, and from their sums over buckets of clusters if they come in clusters.
-
-        Raises
-        ------
-        InputError
-            For rows of one cluster.
-        """
+        """Return rows from their table, and from their sums over buckets of clusters, if they come in two or more."""
         clusters = None if buckets is None else Clustered.of(Cells.from_table(table), buckets)
-        return cls(table, clusters, logits=logits)
+        return cls(table=table, clusters=clusters, logits=logits)
 
     def method(self, name: str) -> str:
         """Return the name of a method, with what clusters had to do with it."""
@@ -127,11 +90,6 @@ class EventRows:
             return {}
         sample = self.clusters.sample
         return {**sample.facts, **({"flag": sample.flag} if sample.flag else {})}
-
-    @cached_property
-    def impossible(self) -> ImpossibleOutcomes | None:
-        """The outcomes that the scores exclude; None without any."""
-        return impossible_outcomes(self.table, logits=self.logits)
 
     def decided(self, p_value: float) -> tuple[float, dict[str, Any]]:
         """Return the p-value of a statistic, or that of outcomes that the scores exclude, and details about them."""
@@ -182,6 +140,11 @@ def null_spreads(table: ReliabilityTable) -> Float64s:
     return np.asarray(score_sums_of(table) * (1 - table.scores.astype(np.float64)))
 
 
+def null_variance(table: ReliabilityTable) -> float:
+    """Return the variance of the sum of all residuals under calibration."""
+    return float(np.sum(units_of(table) * null_spreads(table)))
+
+
 def degrees(freedom: int) -> str:
     """Return a number of degrees in words."""
     return f"{freedom} degree" + "s" * (freedom != 1)
@@ -206,12 +169,12 @@ def _p_value(law: ClusterNull, statistic: Callable[[GapSums], Float64s], resampl
     return p_value(law.replicates(statistic, resampling), float(statistic(law.observed)[0]))
 
 
-def cumulative_p_value(rows: Clustered, largest: Callable[[Float64s], Float64s], resampling: Resampling) -> float:
-    """Return the p-value of a function ``largest`` of the cumulated sums of p - y, from (B, K) to (B,)."""
+def cumulative_p_value(rows: Clustered, size: Callable[[Float64s], Float64s], resampling: Resampling) -> float:
+    """Return the p-value of a function ``size`` of the cumulated sums of p - y, from (B, K) to (B,)."""
     free = varies(np.cumsum(rows.gaps, axis=1), np.cumsum(rows.cells.squared_residuals))
 
     def statistic(sums: GapSums) -> Float64s:
-        return largest(np.where(free, np.cumsum(sums.cell_gaps, axis=-1), 0.0))
+        return size(np.where(free, np.cumsum(sums.cell_gaps, axis=-1), 0.0))
 
     return _p_value(ClusterNull.of(rows, _N_BINS), statistic, resampling)
 
@@ -219,13 +182,9 @@ def cumulative_p_value(rows: Clustered, largest: Callable[[Float64s], Float64s],
 def group_p_value(rows: Clustered, groups: NDArray[np.intp], resampling: Resampling, *, fitted: bool) -> float:
     """Return the p-value of sum S^2 / (E (1 - E / n)) over groups of the score, E the sum of the scores.
 
-    Parameters
-    ----------
-    groups
-        The group of each of the cells `Clustered.fine`. A coarse cell is in the group of the cell in its middle.
-    fitted : bool
-        Whether the scores were fitted to these outcomes. A fit leaves sum r = sum r logit(p) = 0. What a refit of the
-        log-odds line would explain is then subtracted from each simulated data set.
+    ``groups`` is the group of each of the cells `Clustered.fine`. A coarse cell is in the group of the cell in its
+    middle. If the scores were ``fitted`` to these outcomes, sum r = sum r logit(p) = 0. What a refit of the log-odds
+    line would explain is then subtracted from each simulated data set.
     """
     bins = ClusterBins.of(rows, groups)
     moments, free = bins.moments, varies(bins.gaps, bins.moments.squared_residuals)

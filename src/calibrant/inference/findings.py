@@ -32,75 +32,31 @@ _NOTHING: Final = 0.0005  # gaps below a twentieth of a point count as 0
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evidence:
-    """The numbers that findings are made from.
+    """The numbers that findings are made from."""
 
-    Attributes
-    ----------
-    estimates : mapping
-        The estimates of the `DECIDING` measures by name.
-    notion : str
-        The evaluated event.
-    n : int
-        The number of evaluated rows.
-    outcome_rate : float
-        The share of rows in which the evaluated event occurred.
-    diagram : ReliabilityDiagram or None
-        The bins of the evaluated event; None if every class is evaluated.
-    level : float or None
-        The confidence of the intervals; None without intervals.
-    test : TestResult or None
-        The test of calibration that decides; None without intervals.
-    impossible : ImpossibleOutcomes or None
-        The outcomes that the scores exclude; None without any.
-    decision : Decision or None
-        Whether an error is below a tolerance; None without one.
-    line : Line or None
-        The log-odds line of the evaluated event; None if every class is evaluated, and without intervals.
-    falls : bool
-        Whether the observed frequency clearly falls as the score of the evaluated event rises.
-    ends : WithoutEnds or None
-        The line without the rows whose scores are moved in from 0 and 1; None without such rows.
-    counted : tuple of float or None
-        The rows, and what their whole weights add up to, if the weights may be sampling weights.
-    gap_p_value : float
-        The p-value of a mean difference of 0, with the standard error of its interval.
-    balanced : bool
-        Whether the mean difference is 0 by construction, because each cluster's outcomes add up to its scores.
-    rarer : float
-        The effective sample size of the less frequent outcome; of rows in clusters, how many clusters hold the outcome
-        that fewer clusters hold.
-    unit : {"row", "cluster"}
-        What ``rarer`` counts.
-    of_event : bool
-        Whether ``rarer`` counts the event, and not the other outcome.
-    largest_cluster : float
-        The share of the rows in the largest cluster; 0 without clusters.
-    deciding : float
-        How many rows decide a variance by their weights; infinite if weights are whole numbers.
-    one_image : bool
-        Whether the rows are those of one image, which are assumed to be independent.
-    """
-
-    estimates: Mapping[str, Estimate]
-    notion: Notion
-    n: int
-    outcome_rate: float
-    diagram: ReliabilityDiagram | None = None
-    level: float | None = None
-    test: TestResult | None = None
-    impossible: ImpossibleOutcomes | None = None
-    decision: Decision | None = None
-    line: Line | None = None
-    falls: bool = False
+    estimates: Mapping[str, Estimate]  # of the `DECIDING` measures, by name
+    notion: Notion  # the evaluated event
+    n: int  # the number of evaluated rows
+    outcome_rate: float  # the share of rows in which the evaluated event occurred
+    diagram: ReliabilityDiagram | None = None  # the bins of the evaluated event; None if every class is evaluated
+    level: float | None = None  # the confidence of the intervals; None without intervals
+    test: TestResult | None = None  # the test of calibration that decides; None without intervals
+    impossible: ImpossibleOutcomes | None = None  # the outcomes that the scores exclude; None without any
+    decision: Decision | None = None  # whether an error is below a tolerance; None without one
+    line: Line | None = None  # of the evaluated event; None if every class is evaluated, and without intervals
+    falls: bool = False  # whether the observed frequency clearly falls as the score of the evaluated event rises
+    #: The line without the rows whose scores are moved in from 0 and 1; None without such rows.
     ends: WithoutEnds | None = None
-    gap_p_value: float = math.nan
-    balanced: bool = False
+    gap_p_value: float = math.nan  # of a mean difference of 0, with the standard error of its interval
+    balanced: bool = False  # whether the mean difference is 0 by construction, as outcomes of clusters add up to scores
+    #: rarer, unit, of_event: as in `Sample`.
     rarer: float = math.inf
     unit: str = ROWS
     of_event: bool = True
-    largest_cluster: float = 0.0
-    deciding: float = math.inf
-    one_image: bool = False
+    largest_cluster: float = 0.0  # the share of the rows in the largest cluster; 0 without clusters
+    deciding: float = math.inf  # how many rows decide a variance by their weights; infinite if weights are whole
+    one_image: bool = False  # whether the rows are those of one image, which are assumed to be independent
+    #: The rows, and what their whole weights add up to, if the weights may be sampling weights.
     counted: tuple[int, float] | None = None
 
     def findings(self) -> tuple[Finding, ...]:

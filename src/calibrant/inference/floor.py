@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrant.errors import InputError, check_choice
+from calibrant.errors import check_choice, check_integer
 from calibrant.inference.decision import check_tolerance, one_sided
 from calibrant.inputs.conversion import as_array
 from calibrant.measures.binned import binned
@@ -25,7 +25,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import MINORITY
 from calibrant.statistics.null import floor_of
-from calibrant.statistics.resampling import Resampling, Rng, Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Rng, Stream
 from calibrant.table import ReliabilityTable
 
 #: Laws of scores to choose from: parameters of a beta law, and what such scores are like.
@@ -128,8 +128,7 @@ def noise_floor(
     >>> round(floor.mean, 2), round(floor.upper, 2)
     (0.05, 0.07)
     """
-    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or not 1 <= n <= _MOST:
-        raise InputError("n", f"an integer from 1 to {_MOST:,}", repr(n), "pass the number of rows, such as 500")
+    check_integer("n", n, "pass the number of rows, such as 500", most=_MOST)
     binned.check_bins(n_bins)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     name, table = _table(int(n), scores)
@@ -190,7 +189,7 @@ def rows_to_prove(
         positives, squares = (np.add.reduceat(x, bins.first, axis=1) for x in (drawn, of_cells))
         return np.array([_upper_end(bins, *one, one_sided(level)) for one in zip(positives, squares, strict=True)])
 
-    highs = np.concatenate(list(in_blocks(_PROOFS, settings.seed, Stream.CALIBRATED, block)))
+    highs = settings.draws(Stream.CALIBRATED, block)
     rows = _POINTS * (float(np.quantile(highs, _POWER)) / tolerance) ** 2
     return math.ceil(max(rows, _rows_with_both(float(np.sum(cells.counts * cells.scores)) / cells.total)))
 

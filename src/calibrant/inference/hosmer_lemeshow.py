@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, check_choice
+from calibrant.errors import InputError, check_choice, check_integer
 from calibrant.inference.event_rows import (
     UNUSED_LEVEL,
     EventRows,
@@ -23,7 +23,7 @@ from calibrant.measures.binned.binned import quantile_bin_of, sample_quantile_bi
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Predicted
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
 from calibrant.table import ReliabilityTable
 
@@ -124,11 +124,10 @@ def hosmer_lemeshow_test(
     from scipy.special import chdtrc
 
     check_choice("sample", sample, SAMPLES)
-    _check_groups(n_groups)
+    check_integer("n_groups", n_groups, "pass the number of groups, such as 10", most=_MOST_GROUPS)
     check_choice("cuts", cuts, _GROUPS_OF)
     check_draws(n_resamples)
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = EventRows.of(probs, targets, clusters=clusters, **options)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
 
     groups = _Groups.of(rows.table, _GROUPS_OF[cuts](rows.table, n_groups))
     statistic, details, filled = groups.statistic, groups.details, len(groups.counts)
@@ -176,10 +175,3 @@ class _Groups:
         """The sums of each group."""
         columns = {"counts": self.counts, "observed": self.observed, "expected": self.expected}
         return {name: tuple(map(float, column)) for name, column in columns.items()}
-
-
-def _check_groups(n_groups: object) -> None:
-    integer = isinstance(n_groups, (int, np.integer)) and not isinstance(n_groups, bool)
-    if not integer or not 1 <= n_groups <= _MOST_GROUPS:  # type: ignore[operator]
-        remedy = "pass the number of groups, such as 10"
-        raise InputError("n_groups", f"an integer from 1 to {_MOST_GROUPS:,}", repr(n_groups), remedy)

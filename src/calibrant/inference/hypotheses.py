@@ -21,22 +21,16 @@ from calibrant.inference.event_rows import (
     cumulative_p_value,
     degrees,
     null_spreads,
+    null_variance,
     standardised,
     units_of,
 )
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.cumulative.cumulative import (
-    brownian_range_sf,
-    brownian_sf,
-    cumulated_range,
-    ks_error,
-    kuiper_error,
-    largest,
-)
+from calibrant.measures.cumulative.cumulative import LARGEST, RANGE, CumulativeStatistic
 from calibrant.measures.line.line import CERTAIN, cox_fit, in_the_large, log_odds
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch import Predicted
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.buckets import NOTHING, null_effect
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.resampling import Resampling, Rng, check_draws
@@ -131,8 +125,7 @@ def spiegelhalter_test(
     >>> round(twice.p_value, 5), twice.details["clusters"]
     (0.00697, 10)
     """
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = EventRows.of(probs, targets, clusters=clusters, **options)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
     if rows.clusters is None:
         z = _spiegelhalter(rows.table)
         p_value = math.erfc(abs(z) / math.sqrt(2))
@@ -197,16 +190,8 @@ def ks_test(
     (0.25, 1.6903, 0.1819)
     """
     check_draws(n_resamples)
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = EventRows.of(probs, targets, clusters=clusters, **options)
-    error = ks_error(rows.table)
-    statistic = _cumulative_statistic(rows.table, error)
-    if rows.clusters is None:
-        p_value, law = brownian_sf(statistic), "distribution of the supremum of |Brownian motion|"
-    else:
-        p_value = cumulative_p_value(rows.clusters, largest, Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1))
-        law = f"{n_resamples:,} resamples"
-    return rows.result(statistic, p_value, f"largest cumulative residual, {law}", error=error)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
+    return cumulative_test(LARGEST, rows, _resampling(rows, n_resamples, rng))
 
 
 def kuiper_test(
@@ -241,21 +226,24 @@ def kuiper_test(
     (0.2625, 1.7748, 0.3006)
     """
     check_draws(n_resamples)
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = EventRows.of(probs, targets, clusters=clusters, **options)
-    return kuiper_of(rows, None if rows.clusters is None else Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1))
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
+    return cumulative_test(RANGE, rows, _resampling(rows, n_resamples, rng))
 
 
-def kuiper_of(rows: EventRows, resampling: Resampling | None) -> TestResult:
-    """Return Kuiper's test of these rows; only rows in clusters need the resampling."""
-    error = kuiper_error(rows.table)
-    statistic = _cumulative_statistic(rows.table, error)
+def _resampling(rows: EventRows, n_resamples: int, rng: Rng) -> Resampling | None:
+    return None if rows.clusters is None else Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1)
+
+
+def cumulative_test(of: CumulativeStatistic, rows: EventRows, resampling: Resampling | None) -> TestResult:
+    """Return the test by a statistic of cumulative residuals; only rows in clusters need the resampling."""
+    table, error = rows.table, of.error(rows.table)
+    statistic = standardised(error * table.total, null_variance(table), table.total)
     if rows.clusters is None or resampling is None:
-        p_value, law = brownian_range_sf(statistic), "distribution of the range of Brownian motion"
+        p_value, law = of.sf(statistic), f"distribution of the {of.limit}"
     else:
-        p_value = cumulative_p_value(rows.clusters, cumulated_range, resampling)
+        p_value = cumulative_p_value(rows.clusters, of.size, resampling)
         law = f"{resampling.n_resamples:,} resamples"
-    return rows.result(statistic, p_value, f"range of the cumulative residuals, {law}", error=error)
+    return rows.result(statistic, p_value, f"{of.name}, {law}", error=error)
 
 
 def cox_test(
@@ -322,8 +310,7 @@ def cox_test(
     if not (eps is None or (isinstance(eps, (float, np.floating)) and _LEAST_EPS <= eps < 0.5)):
         remedy = "pass a small share such as 1e-6, or None"
         raise InputError("eps", f"a number from {_LEAST_EPS} to below 0.5", repr(eps), remedy)
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = EventRows.of(probs, targets, clusters=clusters, **options)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
     table = rows.table
     low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
     scores = table.scores.astype(np.float64)
@@ -358,11 +345,6 @@ def _spiegelhalter(table: ReliabilityTable) -> float:
     # (y - p)(1 - 2 p) = (y - p)^2 - p (1 - p): tables on a grid hold the exact sums of both
     excess = float(np.sum(table.square_residuals - null_variances))
     return standardised(excess, float(np.sum(units_of(table) * null_variances * tilts**2)), table.total)
-
-
-def _cumulative_statistic(table: ReliabilityTable, error: float) -> float:
-    """Return a cumulative error in standard deviations of the sum of all residuals."""
-    return standardised(error * table.total, float(np.sum(units_of(table) * null_spreads(table))), table.total)
 
 
 _LEAST: Final = 4  # buckets: with fewer, two directions are tested far too often (a fifth at 5 % with two)

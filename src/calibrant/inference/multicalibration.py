@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inference.event_rows import UNUSED_LEVEL, EventRows, null_spreads, units_of
-from calibrant.inference.hypotheses import kuiper_of
+from calibrant.inference.event_rows import UNUSED_LEVEL, EventRows, null_variance
+from calibrant.inference.hypotheses import cumulative_test
 from calibrant.inputs.conversion import as_array
 from calibrant.inputs.group_rows import as_groups
 from calibrant.inputs.notions import PER_CLASS
 from calibrant.inputs.predictions import Notion, Predictions
-from calibrant.measures.cumulative.cumulative import cumulated_range, kuiper_bound
+from calibrant.measures.cumulative.cumulative import RANGE, kuiper_bound
 from calibrant.results.values import frame_of, plain
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
@@ -25,11 +25,10 @@ from calibrant.sketch import Arguments, CalibrationSketch, PredictedGroups, chec
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.group_tests import LEAST_GROUP, LEAST_VARIANCE, ONE_CLUSTER, SMALL_GROUP, draws_needed, holm
 from calibrant.statistics.null import least_of, sequential_p_value
-from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, check_draws, generator
-from calibrant.table import ReliabilityTable
+from calibrant.statistics.resampling import Resampling, Rng, Stream, alpha_of, generator
+from calibrant.table import GridCells, ReliabilityTable
 from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import BucketSums, labels_of
-from calibrant.table.reliability_table import GridCells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,7 +220,6 @@ def multicalibration_error(
     >>> [(group.name, round(group.adjusted_p_value, 3)) for group in found.groups[:3]]
     [(None, 0.0), ('0', 0.424), ('1', 0.424)]
     """
-    check_draws(n_resamples)
     resampling = Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1)
     if isinstance(probs, Mapping) and any(isinstance(value, CalibrationSketch) for value in probs.values()):
         probs = CalibrationSketch.of_groups(probs)
@@ -276,13 +274,7 @@ def _sums(sketch: CalibrationSketch) -> Sums:
 def multicalibration_of_sums(
     everything: Sums, groups: Mapping[str, Sums], resampling: Resampling
 ) -> MulticalibrationError:
-    """Return the error from the tables of all rows and of each group, with their sums over buckets of clusters.
-
-    Raises
-    ------
-    InputError
-        If all rows are of one cluster.
-    """
+    """Return the error from the tables of all rows and of each group, with their sums over buckets of clusters."""
     lone = [name for name, (_, buckets) in groups.items() if buckets is not None and np.count_nonzero(buckets.rows) < 2]
     rows = {
         name: EventRows.of_buckets(table, None if name in lone else buckets)
@@ -305,7 +297,8 @@ def multicalibration_of(
     evaluated = [group for group in results if group.flag in ("", _NO_LAW)]
     worst = max(evaluated, key=lambda group: group.standardised)  # the first of equal ones
     table = everything.table
-    absolute, rate = worst.standardised * _deviation(table) / table.total, table.sums.positives / table.total
+    absolute = worst.standardised * math.sqrt(null_variance(table)) / table.total
+    rate = table.sums.positives / table.total
     rarer = min(rate, 1 - rate)
     law = (
         "distribution of the range of Brownian motion"
@@ -341,7 +334,7 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
     """Return the error of a group, with its own p-value unless it has a flag."""
     table = rows.table
     cells = GridCells.of(table)
-    test = kuiper_of(EventRows(table) if flag else rows, resampling)
+    test = cumulative_test(RANGE, EventRows(table=table) if flag else rows, resampling)
     p_value = test.p_value
     needed = draws_needed(family, alpha_of(resampling.level))
     if flag:
@@ -350,11 +343,11 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
         pass  # no law of sums decides
     elif rows.clusters is not None:
         if p_value * (resampling.n_resamples + 1) <= 1 and needed > resampling.n_resamples:
-            p_value = kuiper_of(rows, replace(resampling, n_resamples=needed)).p_value
+            p_value = cumulative_test(RANGE, rows, replace(resampling, n_resamples=needed)).p_value
     elif _is_sparse(rows) and math.isfinite(test.statistic):
         draws = max(_STEADY * needed, resampling.n_resamples)
-        p_value = _drawn_p_value(Cells.from_table(table), replace(resampling, n_resamples=draws))
-    deviation, bound = _deviation(table), 0.0
+        p_value = _drawn_p_value(rows.cells, replace(resampling, n_resamples=draws))
+    deviation, bound = math.sqrt(null_variance(table)), 0.0
     if cells is not None and deviation > 0:
         bound = kuiper_bound(cells) * table.total / deviation
     return GroupKuiper(
@@ -368,27 +361,22 @@ def _of_group(name: str | None, rows: EventRows, flag: str, resampling: Resampli
     )
 
 
-def _deviation(table: ReliabilityTable) -> float:
-    """Return the standard deviation of the sum of all residuals under calibration."""
-    return math.sqrt(float(np.sum(units_of(table) * null_spreads(table))))
-
-
 def _is_sparse(rows: EventRows) -> bool:
     """Return whether outcomes vary too little for the Brownian law."""
     table = rows.table
     unit = float(table.own_weights.sum()) / table.total
-    return _deviation(table) ** 2 < LEAST_VARIANCE * unit**2
+    return null_variance(table) < LEAST_VARIANCE * unit**2
 
 
 def _drawn_p_value(cells: Cells, resampling: Resampling) -> float:
     """Return the p-value of the range of cumulative residuals, from outcomes drawn with the scores."""
-    value = float(cumulated_range(np.cumsum(cells.gap_sums)))
+    value = float(RANGE.size(np.cumsum(cells.gap_sums)))
 
     def drawn() -> Iterator[NDArray[np.float64]]:
         for block, first in enumerate(range(0, resampling.n_resamples, _TOGETHER)):
             rng = generator(resampling.seed, Stream.CALIBRATED, block)
             outcomes = cells.calibrated.draw(rng, min(_TOGETHER, resampling.n_resamples - first))
-            yield cumulated_range(np.cumsum(cells.score_sums - outcomes, axis=-1))
+            yield RANGE.size(np.cumsum(cells.score_sums - outcomes, axis=-1))
 
     return sequential_p_value(drawn(), least_of(value))
 

@@ -15,10 +15,10 @@ from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import LEAST_ROWS, check_bins, uniform_bin_of
 from calibrant.results import Estimate
 from calibrant.runtime.arrays import ArrayLike, Float64s
-from calibrant.sketch import CalibrationSketch
+from calibrant.sketch import Arguments, CalibrationSketch
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.null import floor_of, p_value
-from calibrant.statistics.resampling import Resampling, Rng, Stream, draw_rows
+from calibrant.statistics.resampling import Resampling, Rng, Stream
 from calibrant.table import ReliabilityTable
 
 Statistic = Callable[[ReliabilityTable], float]
@@ -98,14 +98,10 @@ def consistency(
     >>> round(test.value, 2), round(test.floor.mean, 3), round(test.p_value, 3)
     (0.25, 0.045, 0.001)
     """
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = _checked(table, statistic, targets, clusters=clusters, **options)
+    rows = _checked(Arguments(table, targets, notion, weights, ignore_index, logits), statistic, clusters)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
-    if rows.clusters is None:
-        cells = Cells.from_table(rows.table)
-        draw = _calibrated_tables(cells)
-    else:
-        cells, draw = rows.clusters.cells, calibrated_tables(rows.clusters)
+    cells = rows.design.cells
+    draw = _calibrated_tables(cells) if rows.clusters is None else calibrated_tables(rows.clusters)
     replicates = _replicates(statistic, draw, resampling, Stream.CALIBRATED, len(cells))
     p, excluded = rows.decided(p_value(replicates, _number(statistic, cells.table)))
     return Estimate(
@@ -182,15 +178,11 @@ def bootstrap(
     >>> rate.value, 0.6 < rate.low < 0.7, 0.8 < rate.high < 0.9
     (0.75, True, True)
     """
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows = _checked(table, statistic, targets, clusters=clusters, **options)
+    rows = _checked(Arguments(table, targets, notion, weights, ignore_index, logits), statistic, clusters)
     resampling = Resampling.of(level, n_resamples, rng, least=1)
     value = _number(statistic, rows.table)
-    if rows.clusters is None:
-        cells = Cells.from_table(rows.table)
-        draw = _row_tables(cells)
-    else:
-        cells, draw = rows.clusters.cells, cluster_tables(rows.clusters)
+    cells = rows.design.cells
+    draw = _row_tables(cells) if rows.clusters is None else cluster_tables(rows.clusters)
     replicates = _replicates(statistic, draw, resampling, Stream.BOOTSTRAP, len(cells))
     if rows.clusters is not None:
         replicates += value - _number(statistic, cells.table)
@@ -245,10 +237,11 @@ def standardised_maximum(table: ReliabilityTable, n_bins: int = 15) -> float:
     return float(bins.standard_maximum(bins.moments.gap_sums))
 
 
-def _checked(table: Any, statistic: Any, targets: ArrayLike | None, **options: Any) -> EventRows:
+def _checked(arguments: Arguments, statistic: Any, clusters: ArrayLike | None) -> EventRows:
     """Return the rows, of a statistic that is a function."""
+    table = arguments.probs
     ready = isinstance(table, (ReliabilityTable, CalibrationSketch))
-    if not ready and targets is None:
+    if not ready and arguments.targets is None:
         remedy = "make one with ReliabilityTable.from_predictions(probs, targets), or pass targets="
         raise InputError("table", "a ReliabilityTable", f"a {type(table).__name__}", remedy)
     if isinstance(table, ReliabilityTable) and len(table) == 0:
@@ -257,7 +250,7 @@ def _checked(table: Any, statistic: Any, targets: ArrayLike | None, **options: A
         remedy = "pass a function of a table, such as calibrant.expected_calibration_error"
         raise InputError("statistic", "a callable", repr(statistic), remedy)
     try:
-        return EventRows.of(table, targets, **options)
+        return EventRows.of_arguments(arguments, clusters)
     except InputError as error:
         raise error.renamed({"probs": "table"}) from None
 
@@ -278,7 +271,7 @@ def _row_tables(cells: Cells) -> Tables:
     """Return what draws tables of as many rows as there are, with replacement."""
 
     def draw(rng: np.random.Generator, size: int) -> Iterator[ReliabilityTable]:
-        return (cells.drawn(draw_rows(cells, rng)) for _ in range(size))
+        return (cells.drawn(cells.draw_rows(rng)) for _ in range(size))
 
     return draw
 

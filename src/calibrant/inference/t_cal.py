@@ -9,18 +9,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.inference.event_rows import EventRows, varies
+from calibrant.inference.event_rows import UNUSED_LEVEL, EventRows, varies
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.cluster_bins import ClusterBins
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.sketch import Predicted
+from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered
 from calibrant.statistics.null import p_value
-from calibrant.statistics.resampling import Rng, Stream, check_draws, in_blocks, seed_of
+from calibrant.statistics.resampling import Resampling, Rng, Stream, check_draws
 
 _FINEST: Final = 2048  # bins; near 1/2 the cells of the standard grid are hardly narrower
 _FINEST_COARSE: Final = 256  # bins of rows in clusters, whose coarse cells are 1/300 wide
@@ -103,15 +103,15 @@ def t_cal_test(
     (4, 0.000999)
     """
     check_draws(n_resamples)
-    options = {"notion": notion, "weights": weights, "ignore_index": ignore_index, "logits": logits}
-    rows, seed = EventRows.of(probs, targets, clusters=clusters, **options), seed_of(rng)
-    scales = _RowScales.of(Cells.from_table(rows.table)) if rows.clusters is None else _ClusterScales.of(rows.clusters)
+    rows = EventRows.of_arguments(Arguments(probs, targets, notion, weights, ignore_index, logits), clusters)
+    resampling = Resampling.of(UNUSED_LEVEL, n_resamples, rng, least=1)
+    scales = _RowScales.of(rows.cells) if rows.clusters is None else _ClusterScales.of(rows.clusters)
     errors, statistics = scales.observed()
 
     def block(generator: np.random.Generator, size: int) -> Float64s:
         return np.asarray(scales.drawn(generator, size)[1].max(axis=-1))
 
-    replicates = np.concatenate(list(in_blocks(n_resamples, seed, Stream.CALIBRATED, block)))
+    replicates = resampling.draws(Stream.CALIBRATED, block)
     best = int(np.argmax(statistics))
     details: dict[str, Any] = {
         "n_bins": scales.n_bins[best],

@@ -22,7 +22,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.cells import Cells, Outcomes
 from calibrant.statistics.design import Clustered, SamplingDesign
 from calibrant.statistics.resampling import Resampling, Stream, alpha_of, t_quantile
-from calibrant.table import ReliabilityTable
+from calibrant.table import GridCells, ReliabilityTable
 
 _POINTS: Final = 64  # points of a curve along the scores, and again as many along the rows
 _NARROWEST: Final = 1e-3  # bandwidths below it show single cells
@@ -220,7 +220,7 @@ def _rising(counts: Float64s, positives: Float64s, alpha: float) -> Float64s:
 
 def _ends(table: ReliabilityTable) -> tuple[Float64s, Float64s]:
     """Return between which scores the rows of a table lie: of a cell with several its ends, else the score twice."""
-    scores, cells = table.scores.astype(np.float64), table.cell_sums
+    scores, cells = table.scores.astype(np.float64), GridCells.of(table)
     if cells is None:
         return scores, scores
     return np.where(cells.several, cells.low, scores), np.where(cells.several, cells.high, scores)

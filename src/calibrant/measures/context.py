@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -26,7 +26,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import SamplingDesign
 from calibrant.statistics.intervals import RATE, Variance, linked_interval
 from calibrant.statistics.null import Interval, Law, floor_of, p_value
-from calibrant.statistics.resampling import Resampling, Stream, in_blocks
+from calibrant.statistics.resampling import Resampling, Stream
 
 _NOT_FINITE: Final = "no interval: the ends are not finite, because too few rows determine the measure"
 _ROUNDING: Final = 1e-12  # relative: ends that differ by less are equal
@@ -67,8 +67,6 @@ class Inference(Memo):
     statistics: Sequence[Statistic] = ()
     smooth_bandwidth: float | None = None
     drawn_by: Inference | None = None
-    _laws: dict[Measure, Law | None] = field(default_factory=dict, init=False, repr=False)
-    _intervals: dict[Measure, Interval] = field(default_factory=dict, init=False, repr=False)
 
     def at(self, level: float) -> Inference:
         """Return the inference at another level, with the same draws."""
@@ -100,9 +98,7 @@ class Inference(Memo):
 
     def law(self, measure: Measure) -> Law | None:
         """Return the noise floor and the p-value of a measure, computed once; None if it has no law."""
-        if measure not in self._laws:
-            self._laws[measure] = self._law(measure)
-        return self._laws[measure]
+        return self.of(Inference._law, measure)
 
     def rejects(self, measure: Measure) -> bool:
         """Return whether the measure's own test rejects calibration at (1 - level) / 2.
@@ -118,9 +114,7 @@ class Inference(Memo):
         The upper end of an error is not below what the intervals of other errors imply: else a report would contradict
         itself.
         """
-        if measure not in self._intervals:
-            self._intervals[measure] = self._interval(measure)
-        return self._intervals[measure]
+        return self.of(Inference._interval, measure)
 
     def _interval(self, measure: Measure) -> Interval:
         if isinstance(measure.interval, Unavailable):
@@ -148,7 +142,7 @@ class Inference(Memo):
     def _with_unseen(self, measure: Measure, value: float, interval: Interval) -> Interval:
         """Return an interval that contains the values with outcomes that did not occur."""
         low, high, method = interval
-        found = [x for x in (number_of(measure, event) for event in self._unseen) if not math.isnan(x)]
+        found = [x for x in (number_of(event, measure) for event in self._unseen) if not math.isnan(x)]
         if not found or (math.isnan(low) and measure.interval is not None):
             return interval
         if math.isnan(low):
@@ -232,7 +226,8 @@ class Inference(Memo):
             replicates = Replicates(inference=self, sums=drawn(rng, size))
             return {key: function(replicates) for key, function in work.items()}
 
-        return in_blocks(n_resamples, self.resampling.seed, Stream.CALIBRATED, block, cells=len(self.cells))
+        resampling = replace(self.resampling, n_resamples=n_resamples)
+        return resampling.blocks(Stream.CALIBRATED, block, cells=len(self.cells))
 
     # ------------------------------------------------------------ the clusters behind an estimate
 
@@ -298,7 +293,7 @@ class Replicates(Memo):
 
 def _values(measure: Measure, replicates: Replicates) -> Float64s:
     """Return a measure's value on the table of each simulated data set."""
-    return np.array([number_of(measure, event) for event in replicates.events()])
+    return np.array([number_of(event, measure) for event in replicates.events()])
 
 
 Statistic: TypeAlias = Callable[[Replicates], Float64s]

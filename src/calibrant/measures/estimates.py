@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.errors import InputError
-from calibrant.inputs.weights import effective_n, rate_rows
+from calibrant.inputs.weights import rate_rows
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.bin_inference import absolute_interval, absolute_law, rate_intervals
 from calibrant.measures.binned.bin_sums import BinMoments, BinSums
@@ -32,7 +32,7 @@ from calibrant.measures.unseen import UNSEEN, is_uniform, unseen_share
 from calibrant.measures.verdict import Verdict, closed_form, count_p_value, of_estimate, refuted
 from calibrant.results import ClasswiseCalibration, Estimate, Floor
 from calibrant.runtime.arrays import Float64s
-from calibrant.runtime.cached import cached_property
+from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.buckets import by_content
 from calibrant.statistics.cells import Cells, Outcomes
@@ -75,7 +75,7 @@ def estimate(measure: Measure, event: Event, inference: Inference | None = None)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClassEvents:
+class ClassEvents(Memo):
     """Every class as an event of its own: measures are combined over them."""
 
     tables: Sequence[ReliabilityTable]  # the table of each class; without a row for a class that is not evaluated
@@ -89,7 +89,6 @@ class ClassEvents:
     #: The rows of exclusive classes, if they are at hand; or their sums over buckets of clusters.
     rows: ClassRows | ClusterSums | None = None
     logits: bool = False  # whether the scores were computed from logits
-    _bins: dict[Binning, ClassBins] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def events(self) -> list[Event | None]:
@@ -123,8 +122,9 @@ class ClassEvents:
 
         The rows tell how much sums over bins of equal width vary; those of equal frequency differ from class to class.
         """
-        if binning in self._bins:
-            return self._bins[binning]
+        return self.of(ClassEvents._bins, binning)
+
+    def _bins(self, binning: Binning) -> ClassBins:
         uniform = binning == "uniform"
         histograms = self.histograms if uniform else table_histograms(self.tables, self.n_bins, binning=binning)
         bins = ClassBins(
@@ -135,8 +135,8 @@ class ClassEvents:
             rows=self.rows if uniform and isinstance(self.rows, ClassRows) else None,
         )
         if isinstance(self.rows, ClusterSums):
-            bins = ClusterClassBins(**vars(bins), buckets=self.rows.classes)
-        return self._bins.setdefault(binning, bins)
+            return ClusterClassBins(**vars(bins), buckets=self.rows.classes)
+        return bins
 
     def estimate(self, measure: Measure, resampling: Resampling | None) -> Estimate:
         """Return the estimate of a measure combined over classes."""
@@ -279,10 +279,20 @@ class ClassBins:
         )
 
     def law(self, value: float, resampling: Resampling) -> Law:
-        """Return floor and p-value, deviations from the mean widened for the classes' common rows."""
-        bins, closed_form = self.moments, self._closed_form(value, resampling.level)
-        if not resampling.n_resamples or len(bins.rows) > _MOST_DRAWN:
+        """Return floor and p-value of the mean of the classes' errors: in closed form, or by simulated data sets."""
+        closed_form, drawn = self._closed_form(value, resampling.level), self._drawn(resampling)
+        if drawn is None:
             return closed_form
+        floor = floor_of(np.maximum(drawn, 0.0), resampling.level)
+        # a correction for many groups needs the first if the resampled p-value is at the second
+        limits = {"closed_form_p_value": closed_form.p_value, "least_p_value": 1 / (len(drawn) + 1)}
+        return Law(floor, p_value(drawn, value), resampling.source, limits)
+
+    def _drawn(self, resampling: Resampling) -> Float64s | None:
+        """Return the errors of simulated data sets, (B,), deviations from the mean widened for the common rows."""
+        bins = self.moments
+        if not resampling.n_resamples or len(bins.rows) > _MOST_DRAWN:
+            return None
         rates = np.clip(bins.score_sums / bins.counts, 0.0, 1.0)
         calibrated = Outcomes(bins.counts, bins.square_weights, rates)
 
@@ -290,8 +300,7 @@ class ClassBins:
             return absolute_error(bins.score_sums - calibrated.draw(rng, size), bins.total)
 
         drawn = resampling.draws(Stream.CLASSES, block, cells=len(bins.rows))
-        widened = drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean())
-        return _drawn_law(widened, value, resampling, closed_form)
+        return np.asarray(drawn.mean() + math.sqrt(self.noise) * (drawn - drawn.mean()))
 
     @cached_property
     def moments(self) -> BinMoments:
@@ -310,7 +319,6 @@ class ClassBins:
         return BinMoments(
             index=index,
             first=np.arange(len(index)),
-            rows=effective_n(counts, square_weights),
             counts=counts,
             score_sums=scores,
             gap_sums=scores - positives,
@@ -359,17 +367,19 @@ class ClusterClassBins(ClassBins):
             moments=moments, n=n, gaps=gaps, score_sums=gaps + y, weights=weights[held], sizes=sizes, shared=True
         )
 
-    def law(self, value: float, resampling: Resampling) -> Law:
-        """Return floor and p-value of the mean of the classes' errors, from c sum_h Z_h S_h of all bins."""
-        closed_form = absolute_law(self.sums, resampling.level, value)
+    def _closed_form(self, value: float, level: float) -> Law:
+        return absolute_law(self.sums, level, value)
+
+    def _drawn(self, resampling: Resampling) -> Float64s | None:
+        """Return the errors of simulated data sets, (B,), from c sum_h Z_h S_h of all bins."""
         if not resampling.n_resamples:
-            return closed_form
+            return None
         gaps = self.sums.null_gaps
 
         def block(rng: np.random.Generator, size: int) -> Float64s:
             return absolute_error(rng.standard_normal((size, len(gaps))) @ gaps, self.moments.total)
 
-        return _drawn_law(resampling.draws(Stream.CLASSES, block), value, resampling, closed_form)
+        return resampling.draws(Stream.CLASSES, block)
 
 
 def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
@@ -384,13 +394,6 @@ def _over_bins(part: BucketSums, n_bins: int) -> Float64s:
     bin_sums = sums[:, :, 1:].reshape(3, part.n_buckets, n_bins, -1).sum(axis=3)
     bin_sums[:, :, 0] += sums[:, :, 0]
     return np.asarray(bin_sums)
-
-
-def _drawn_law(drawn: Float64s, value: float, resampling: Resampling, closed_form: Law) -> Law:
-    """Return floor and p-value from simulated data sets of the error, (B,), with what the closed form tells."""
-    limits = resampling.limits(closed_form.p_value)
-    floor = floor_of(np.maximum(drawn, 0.0), resampling.level)
-    return Law(floor, p_value(drawn, value), resampling.source, limits)
 
 
 def exact_absolute_law(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,12 +15,11 @@ from calibrant.results import ClasswiseCalibration
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import Memo, cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.cells import Cells, pooled
+from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.impossible import ImpossibleOutcomes, impossible_outcomes
 from calibrant.statistics.intervals import has_link, link_slope
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 if TYPE_CHECKING:
     from calibrant.measures.estimates import ClassBins
@@ -74,7 +72,6 @@ class Event(Memo):
     asked_classes: int = 0
     clusters: Clustered | None = None
     logits: bool = False
-    _values: dict[Measure, float] = field(default_factory=dict, init=False, repr=False)
 
     def value(self, measure: Measure) -> float:
         """Return a measure of the event, computed once.
@@ -84,9 +81,7 @@ class Event(Memo):
         calibrant.errors.InputError
             If the measure's function does not return a number.
         """
-        if measure not in self._values:
-            self._values[measure] = number_of(measure, self)
-        return self._values[measure]
+        return self.of(number_of, measure)
 
     def influence(self, measure: Measure) -> Influence | None:
         """Return what each row adds to a measure, on the scale of its link; None if it has no influence here.
@@ -127,7 +122,7 @@ class Event(Memo):
     @cached_property
     def cells(self) -> Cells:
         """The rows pooled to few cells: those of the table, or of the standard grid where that has fewer."""
-        return Cells(pooled(self.table))
+        return Cells.from_table(self.table)
 
     @cached_property
     def design(self) -> SamplingDesign:
@@ -150,13 +145,7 @@ class Event(Memo):
 
     @property
     def evaluated_classes(self) -> Classes:
-        """Every class alone.
-
-        Raises
-        ------
-        calibrant.errors.InputError
-            If classes are not evaluated.
-        """
+        """Every class alone; rejects an event without evaluated classes."""
         if self.classes is None:
             raise InputError("event", "evaluated classes", self.no_classes, "use evaluate with classwise=True")
         return self.classes
@@ -195,7 +184,7 @@ def as_influence(measure: Measure, values: Any, table: ReliabilityTable) -> Floa
     raise InputError("measures", expected, got, remedy)
 
 
-def number_of(measure: Measure, event: Event) -> float:
+def number_of(event: Event, measure: Measure) -> float:
     """Return the value of a measure for an event; reject anything but a number."""
     value = measure.value(event)
     try:

@@ -354,15 +354,15 @@ def descriptions_of(measures: Sequence[Measure], *, of_event: bool = False) -> d
 
     With ``of_event``, they are of the scores of one event.
     """
-    own = {measure.name: measure.of_event for measure in measures if of_event and measure.of_event is not None}
-    return {
-        measure.name: Description(
-            label=own.get(measure.name, (measure.label, ""))[0],
-            meaning=own.get(measure.name, ("", measure.meaning))[1],
+    found = {}
+    for measure in measures:
+        label, meaning = (measure.of_event if of_event else None) or (measure.label, measure.meaning)
+        found[measure.name] = Description(
+            label=label,
+            meaning=meaning,
             scale=measure.scale,
             better=measure.better,
             signed=measure.signed,
             binning=measure.binning,
         )
-        for measure in measures
-    }
+    return found

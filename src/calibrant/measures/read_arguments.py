@@ -166,12 +166,12 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def bins_with_rows(arguments: Arguments, n_bins: int, binning: Binning, closed: Closed, measure: str) -> Bins:
+def bins_with_rows(arguments: Arguments, n_bins: int, binning: Binning, closed: Closed) -> Bins:
     """Return the bins of one event with all that weights need: effective numbers of rows, squared weights."""
     table = arguments.ready_table()
     if table is not None:
         return table_bins(table, n_bins, binning, closed)
-    events = evaluated_event_of(*arguments.predictions(), measure)
+    events = evaluated_event_of(*arguments.predictions(), "the debiased error")
     return event_bins(events, n_bins, binning, closed, pooled=events.weights is not None)
 
 

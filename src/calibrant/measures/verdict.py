@@ -31,9 +31,6 @@ from calibrant.statistics.impossible import ImpossibleOutcomes
 from calibrant.statistics.null import GammaMoments, least_of, p_value, sequential_p_value
 from calibrant.statistics.resampling import normal_quantile
 
-#: The parts of the verdict.
-PARTS: Final = ("mean", "spread", "ece")
-
 _CERTAIN: Final = 1e-12  # scores are moved in from 0 and 1 by this, for log-odds
 _FAR: Final = 3.0  # standard deviations beyond which log-odds weigh no more
 _EQUAL: Final = 1e-9  # log-odds that spread by less are those of one score

@@ -13,7 +13,7 @@ from calibrant.errors import InputError
 from calibrant.results.envelope import integer, number, require
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.e_processes import ERROR_TILTS, ERROR_WEIGHTS, Mixture, error_growth
-from calibrant.table import ReliabilityTable
+from calibrant.table import GridCells, ReliabilityTable
 
 #: The most classes of the event of a threshold, or of a monitor.
 MOST_CLASSES: Final = 10**9
@@ -80,14 +80,14 @@ class Promise:
 
     def _counted(self, table: ReliabilityTable) -> tuple[float, float]:
         """Return the weight of the rows that are decided automatically, and of the errors among them."""
-        scores, sums, below = table.scores.astype(np.float64), table.cell_sums, self.side == "no"
-        if sums is not None:
-            edges = np.nextafter(sums.low, 1.0)  # scores in a cell are from here on
-            if bool((sums.several & (edges < self.value) & (self.value < sums.high)).any()):
+        scores, cells, below = table.scores.astype(np.float64), GridCells.of(table), self.side == "no"
+        if cells is not None:
+            edges = np.nextafter(cells.low, 1.0)  # scores in a cell are from here on
+            if bool((cells.several & (edges < self.value) & (self.value < cells.high)).any()):
                 expected = "a threshold at an edge of the grid of the sketch"
                 remedy = "certify the threshold from a sketch, or pass the rows of each slice"
                 raise InputError("threshold", expected, f"{self.value:.17g}", remedy)
-            scores = np.where(sums.several, sums.high if below else edges, scores)
+            scores = np.where(cells.several, cells.high if below else edges, scores)
         acted = scores <= self.value if below else scores >= self.value
         wrong = table.positives if below else table.counts - table.positives
         return float(table.counts[acted].sum()), float(wrong[acted].sum())

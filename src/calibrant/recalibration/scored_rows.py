@@ -24,7 +24,7 @@ from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.buckets import CoarseSums
 from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, SamplingDesign
-from calibrant.table import CellSums, ReliabilityTable
+from calibrant.table import GridCells, ReliabilityTable
 from calibrant.table import grid as grids
 
 _TAIL: Final = float(log_odds_of(np.array([1 - CLIP]))[0])  # log-odds beyond which the grid has one cell
@@ -377,5 +377,5 @@ def _ends(cells: Cells) -> tuple[Float64s, Float64s]:
     if isinstance(cells, CoarseSums):
         low, high = _ends(cells.fine)
         return low[cells.first], high[np.append(cells.first[1:], len(low)) - 1]
-    sums = cast("CellSums", cells.table.cell_sums)
-    return np.where(sums.several, sums.low, cells.scores), np.where(sums.several, sums.high, cells.scores)
+    grid = cast("GridCells", GridCells.of(cells.table))
+    return np.where(grid.several, grid.low, cells.scores), np.where(grid.several, grid.high, cells.scores)

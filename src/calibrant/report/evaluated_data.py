@@ -47,10 +47,10 @@ from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import CalibrationSketch, PredictedGroups, check_alone
 from calibrant.statistics.class_rows import ClassRows
-from calibrant.table import ReliabilityTable, cell_sums
+from calibrant.table import GridCells, ReliabilityTable, cell_sums
 from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import BucketSums, ClusterSums, labels_of
-from calibrant.table.reliability_table import GridCells, table_in_units
+from calibrant.table.reliability_table import table_in_units
 
 #: The most classes of rows that are evaluated by default: each costs about 0.1 ms.
 MOST_CLASSES: Final = 10_000

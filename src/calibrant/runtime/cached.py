@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, TypeVarTuple, overload
 
 Value = TypeVar("Value")
+Arguments = TypeVarTuple("Arguments")
 
 if sys.version_info >= (3, 12):
     from functools import cached_property
@@ -42,17 +43,18 @@ else:
 
 
 class Memo:
-    """An object that keeps what is computed from it: ``thing.of(part)`` is ``part(thing)``, computed once.
+    """An object that keeps what is computed from it: ``thing.of(part, ...)`` is ``part(thing, ...)``, computed once.
 
     So a module adds parts to an object that does not know it. Copies and pickles compute them again.
     """
 
-    def of(self, part: Callable[[Self], Value]) -> Value:
-        """Return a part, computed at the first call."""
+    def of(self, part: Callable[[Self, *Arguments], Value], *arguments: *Arguments) -> Value:
+        """Return a part, computed at the first call with these arguments."""
         parts: dict[Any, Any] = self.__dict__.setdefault("_parts", {})
-        if part not in parts:
-            parts.setdefault(part, part(self))  # of two threads, both return the same
-        value: Value = parts[part]
+        key = (part, *arguments)
+        if key not in parts:
+            parts.setdefault(key, part(self, *arguments))  # of two threads, both return the same
+        value: Value = parts[key]
         return value
 
     def __getstate__(self) -> dict[str, Any]:

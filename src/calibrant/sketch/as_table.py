@@ -106,16 +106,3 @@ class Arguments:
 
     def _check_alone(self, sketch: CalibrationSketch, notion: Notion | None) -> None:
         check_alone(sketch, notion, **self._others)
-
-
-def table_of(
-    probs: Predicted,
-    targets: ArrayLike | None = None,
-    *,
-    notion: Notion | None = None,
-    weights: ArrayLike | None = None,
-    ignore_index: int | None = None,
-    logits: bool = False,
-) -> ReliabilityTable:
-    """Return the table of the evaluated event."""
-    return Arguments(probs, targets, notion, weights, ignore_index, logits).table()

@@ -159,23 +159,11 @@ def same(one: Content, other: Content) -> bool:
 
 
 def content_of(stored: Any, read: Callable[[dict[str, str]], Columns], argument: str) -> Content:
-    """Return the content of a sketch.
+    """Return the content of a sketch from its stored head, which is checked before any column is read.
 
-    Parameters
-    ----------
-    stored
-        The stored head. It is checked, with the sizes that it promises, before any column is read.
-    read
-        Returns the columns with these names and types: first of cells, then of buckets of clusters.
-    argument
-        What errors name.
-
-    Raises
-    ------
-    InputError
-        For another version, edges or kind of clusters, and for a sketch that takes too much memory.
-    Exception
-        Any, for other content.
+    ``read`` returns the columns with these names and types: first of cells, then of buckets of clusters. Errors name
+    the ``argument``. Another version, other edges or clusters, and a sketch that takes too much memory raise
+    `InputError`; other content raises any exception.
     """
     require(isinstance(stored, dict), "a header that is not a JSON object")
     SKETCH.check_version(stored["calibrant.sketch"], argument)

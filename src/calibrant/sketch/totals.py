@@ -96,45 +96,26 @@ class SketchConfig:
 
 @dataclass(kw_only=True)
 class Totals:
-    """Exact sums over all rows.
-
-    Attributes
-    ----------
-    n : int
-        The number of rows.
-    weight, square_weight, quartic_weight : float
-        The sums of their weights, and of these to the power of 2 and of 4. The last is 0 where it is not known.
-    whole : bool
-        Whether all weights are integers: then each unit of weight is a prediction.
-    entries : float
-        The total weight behind the means: of all rows; for multilabel, of all labels of all rows.
-    correct, brier, brier_square, nll, nll_square, infinite : float
-        The weight of the right answers; the sums of Brier scores, of their squares, of the finite losses and of their
-        squares; the weight of the rows whose loss is infinite.
-    squared_correct, squared_brier, squared_brier_square, squared_nll, squared_nll_square : float
-        The same sums with squared weights, for the variances of means if weights are not whole.
-    rounded : int
-        The number of probabilities that were outside [0, 1] by rounding alone, and read as 0 or 1.
-    """
+    """Exact sums over all rows; ``squared_`` ones have squared weights, for variances if weights are not whole."""
 
     n: int = 0
     weight: float = 0.0
     square_weight: float = 0.0
-    quartic_weight: float = 0.0
-    whole: bool = True
-    entries: float = 0.0
-    correct: float = 0.0
+    quartic_weight: float = 0.0  # of the weights to the power of 4; 0 where it is not known
+    whole: bool = True  # whether all weights are integers: then each unit of weight is a prediction
+    entries: float = 0.0  # the weight behind the means: of all rows; for multilabel, of all labels of all rows
+    correct: float = 0.0  # the weight of the right answers
     brier: float = 0.0
     brier_square: float = 0.0
-    nll: float = 0.0
+    nll: float = 0.0  # finite losses alone
     nll_square: float = 0.0
-    infinite: float = 0.0
+    infinite: float = 0.0  # the weight of the rows whose loss is infinite
     squared_correct: float = 0.0
     squared_brier: float = 0.0
     squared_brier_square: float = 0.0
     squared_nll: float = 0.0
     squared_nll_square: float = 0.0
-    rounded: float = 0
+    rounded: float = 0  # how many probabilities were outside [0, 1] by rounding alone, and read as 0 or 1
 
     @classmethod
     def unweighted(cls, n: int, **scores: float) -> Totals:
@@ -204,24 +185,12 @@ class Totals:
 
 @dataclass(eq=False)
 class Curves:
-    """Sums over the cells of a grid for M curves, K cells each.
+    """Sums over the cells of a grid for M curves, K cells each."""
 
-    Attributes
-    ----------
-    counts : (M, K, 2) int64, or float64 with weights
-        The predictions (their weight) with outcome 0 and with outcome 1.
-    sums : (M, K, 3) float64
-        The sums of their scores, by outcome, and the sum of all squared scores.
-    squares : (M, K, 2) float64 or None
-        The sums of squared weights, by outcome; None if no batch had weights.
-    rows : (M,) int64
-        The number of predictions of each curve, unweighted.
-    """
-
-    counts: NDArray[Any]
-    sums: Float64s
-    squares: Float64s | None
-    rows: NDArray[np.int64] = field(repr=False)
+    counts: NDArray[Any]  # (M, K, 2) int64, or float64 with weights: the predictions (their weight) by outcome
+    sums: Float64s  # (M, K, 3): the sums of their scores, by outcome, and the sum of all squared scores
+    squares: Float64s | None  # (M, K, 2): the sums of squared weights, by outcome; None if no batch had weights
+    rows: NDArray[np.int64] = field(repr=False)  # (M,): the number of predictions of each curve, unweighted
 
     @classmethod
     def empty(cls, n_curves: int, grid: grids.Grid) -> Curves:
@@ -332,10 +301,7 @@ class SketchSums(NamedTuple):
     def add(self, other: SketchSums) -> SketchSums:
         """Return the sums of more rows too; the totals and curves of this part take them in.
 
-        Raises
-        ------
-        calibrant.errors.InputError
-            Before anything has changed: if only one of the two has clusters, or their labels are of another kind.
+        Clusters in one part alone, and labels of another kind, are rejected before anything has changed.
         """
         if (self.clusters is None) != (other.clusters is None):
             got = (

@@ -157,12 +157,6 @@ def spread_of(
     return math.sqrt(max(square, 0.0))
 
 
-def pooled(table: ReliabilityTable) -> ReliabilityTable:
-    """Return a table of few rows: the table itself, or on the standard grid where that has fewer cells."""
-    few = table.grid is not None or len(table) <= len(grids.edges("standard")) + 1
-    return table if few else table.on_grid("standard")
-
-
 class ResidualSums(NamedTuple):
     """Sums over the predictions of each cell, (K,); the squares are in units of squared weight.
 
@@ -188,7 +182,8 @@ class Cells(Memo):
     @classmethod
     def from_table(cls, table: ReliabilityTable) -> Cells:
         """Return a table's cells: its rows, or those of the standard grid where that has fewer."""
-        return cls(pooled(table))
+        few = table.grid is not None or len(table) <= len(grids.edges("standard")) + 1
+        return cls(table if few else table.on_grid("standard"))
 
     def __len__(self) -> int:
         return len(self.table)
@@ -200,6 +195,11 @@ class Cells(Memo):
     @cached_property
     def positives(self) -> Float64s:
         return self.table.positives.astype(np.float64)
+
+    @cached_property
+    def masses(self) -> Float64s:
+        """The weight of the predictions with outcome 0 and with outcome 1, (2, K)."""
+        return np.stack([self.counts - self.positives, self.positives])
 
     @cached_property
     def sums(self) -> ResidualSums:
@@ -286,7 +286,7 @@ class Cells(Memo):
     @cached_property
     def squares_per_weight(self) -> Float64s:
         """The sum of squared weights by the sum of weights, for each outcome, (2, K): 1, with whole weights."""
-        masses = np.stack([self.counts - self.positives, self.positives])
+        masses = self.masses
         return np.divide(self.table.own_weights, masses, out=np.zeros_like(masses), where=masses > 0)
 
     @cached_property
@@ -295,10 +295,16 @@ class Cells(Memo):
 
         With weights that are not whole it is the effective sample size, rounded: 1 or more where there is any.
         """
-        masses = np.stack([self.counts - self.positives, self.positives])
+        masses = self.masses
         alike = np.divide(masses**2, self.table.own_weights, out=np.zeros_like(masses), where=masses > 0)
         number = np.where(masses > 0, np.maximum(np.rint(alike), 1), 0)
         return number.astype(np.int64), np.divide(masses, number, out=np.zeros_like(masses), where=number > 0)
+
+    def draw_rows(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw as many predictions as there are, with replacement: how many of each of `kinds`, (2, K)."""
+        number = self.kinds[0]
+        total = int(number.sum())
+        return rng.multinomial(total, number.ravel() / total).reshape(number.shape)
 
     def drawn(self, number: NDArray[np.int64]) -> ReliabilityTable:
         """Return the table of so many predictions, (2, K), of each of `kinds`, without the cells that got none."""
@@ -310,20 +316,17 @@ class Cells(Memo):
             masses = masses.astype(table.counts.dtype)
         counts, positives = masses.sum(axis=0), masses[1]
         n = int(number.sum()) if table.whole and table.counts.dtype.kind != "f" else table.n
-        if table.grid is None or table.cells is None or table.square_scores is None:
-            return ReliabilityTable(table.scores[held], counts, positives, n, square_weights=squares)
+        drawn = ReliabilityTable(table.scores[held], counts, positives, n, square_weights=squares)
+        if table.cells is None or table.square_scores is None:
+            return drawn
         scores, mean_square = self.scores[held], (table.square_scores / table.counts)[held]
-        return ReliabilityTable(
-            scores=table.scores[held],
-            counts=counts,
-            positives=positives,
-            n=n,
+        return replace(
+            drawn,
             grid=table.grid,
             cells=table.cells[held],
             score_sums=counts * scores,
             positive_scores=positives * scores,
             square_scores=counts * mean_square,
-            square_weights=squares,
         )
 
     def places(self, scores: Floats) -> NDArray[np.intp]:

@@ -75,8 +75,7 @@ def rarer_rows(cells: Cells) -> float:
 
 def _rows_of_outcomes(cells: Cells) -> list[float]:
     """Return the effective sample size of each outcome, that of the event last."""
-    kinds = np.stack([cells.counts - cells.positives, cells.positives])
-    return _effective(kinds.sum(axis=1), cells.table.own_weights.sum(axis=1))
+    return _effective(cells.masses.sum(axis=1), cells.table.own_weights.sum(axis=1))
 
 
 def rarer_of(weights: Float64s, squares: Float64s) -> float:
@@ -152,8 +151,7 @@ class Influence:
         if square is not None:
             return cls(square=square, by_bucket=by_bucket, cells=cells, values=values)
         squares = cells.table.own_weights
-        masses = np.stack([cells.counts - cells.positives, cells.positives])
-        mean = float(np.sum(masses * values)) / cells.total
+        mean = float(np.sum(cells.masses * values)) / cells.total
         square = float(np.sum(squares * (values - mean) ** 2))
         return cls(square=square, by_bucket=by_bucket, n=cells.effective_n, cells=cells, values=values)
 
@@ -324,7 +322,7 @@ class Clustered(SamplingDesign):
         """
         first = np.flatnonzero(np.diff(coarse_places(cells, self.buckets).astype(np.intp), prepend=-1))
         means = []
-        for counts, each in zip((cells.counts - cells.positives, cells.positives), values, strict=True):
+        for counts, each in zip(cells.masses, values, strict=True):
             sums, pooled = np.add.reduceat(counts * each, first), np.add.reduceat(counts, first)
             means.append(np.divide(sums, pooled, out=np.zeros(len(pooled)), where=pooled > 0))
         return (self.n - self.y) @ means[0] + self.y @ means[1]

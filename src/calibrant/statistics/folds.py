@@ -134,8 +134,7 @@ class Parts(Dealt):
                 units=cells.squares_per_weight,
                 sizes=design.sizes,
             )
-        masses = np.stack([cells.counts - cells.positives, cells.positives])[:, np.newaxis]
-        return cls(masses=masses, folds=np.zeros(1, np.intp), units=cells.kinds[1])
+        return cls(masses=cells.masses[:, np.newaxis], folds=np.zeros(1, np.intp), units=cells.kinds[1])
 
     def without(self, fold: int) -> Self:
         """Return the parts of the other folds; all of them, if they have no rows."""

@@ -8,13 +8,11 @@ from enum import IntEnum
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, check_integer
 from calibrant.results import Bands
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.statistics.cells import Cells
 
 Rng: TypeAlias = int | np.integer[Any] | np.random.Generator | np.random.SeedSequence
 
@@ -46,10 +44,8 @@ Result = TypeVar("Result")
 
 def check_draws(n_resamples: object, least: int = 1) -> None:
     """Reject a number of resamples that is not an integer from ``least``, which is 0 if closed forms will do."""
-    integer = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
-    if not integer or not least <= n_resamples <= _MOST:  # type: ignore[operator]
-        remedy = "pass 1000" + ("" if least else ", or 0 to use only closed forms, without resampling")
-        raise InputError("n_resamples", f"an integer from {least} to {_MOST:,}", repr(n_resamples), remedy)
+    remedy = "pass 1000" + ("" if least else ", or 0 to use only closed forms, without resampling")
+    check_integer("n_resamples", n_resamples, remedy, least=least, most=_MOST)
 
 
 def check_level(level: object) -> None:
@@ -121,18 +117,29 @@ class Resampling:
         """The probability beyond each end of an interval."""
         return alpha_of(self.level) / 2
 
-    def limits(self, closed_form_p_value: float) -> dict[str, float]:
-        """Return the closed form of a p-value, and the least p-value that the resamples resolve.
-
-        A correction for many groups needs the first if the resampled p-value is at the second.
-        """
-        return {"closed_form_p_value": closed_form_p_value, "least_p_value": 1 / (self.n_resamples + 1)}
-
     def draws(
         self, stream: Stream, work: Callable[[np.random.Generator, int], Float64s], *, cells: int = _ENTRIES
     ) -> Float64s:
-        """Return what ``work`` makes of all simulated data sets, (B, ...), in blocks: `in_blocks`."""
-        return np.concatenate(list(in_blocks(self.n_resamples, self.seed, stream, work, cells=cells)))
+        """Return what ``work`` makes of all simulated data sets, (B, ...), in `blocks`."""
+        return np.concatenate(list(self.blocks(stream, work, cells=cells)))
+
+    def blocks(
+        self, stream: Stream, work: Callable[[np.random.Generator, int], Result], *, cells: int = _ENTRIES
+    ) -> Iterator[Result]:
+        """Yield ``work(generator, size)`` of each block of simulated data sets in order.
+
+        One thread computes them. Several would wait for the interpreter's lock: SciPy's isotonic regression holds it,
+        as do NumPy's cumulative sums along rows and the start of every call.
+
+        The number of ``cells`` of a simulated data set decides how many are drawn together.
+        """
+        together = min(max(_ENTRIES // max(cells, 1), _FEWEST), _MANY)
+        np.empty(_KEPT, np.uint8)
+
+        def block(i: int) -> Result:
+            return work(generator(self.seed, stream, i), min(together, self.n_resamples - i * together))
+
+        return map(block, range(-(-self.n_resamples // together)))
 
     def band(self, replicates: Float64s) -> tuple[Float64s, Float64s]:
         """Return the ends of the pointwise band that holds a share ``level`` of (B, M) simulated data sets."""
@@ -149,34 +156,3 @@ def generator(seed: np.random.SeedSequence, stream: Stream, block: int = 0) -> n
     """Return the generator of one block of one stream of draws."""
     key = (*seed.spawn_key, int(stream), block)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed.entropy, spawn_key=key)))
-
-
-def in_blocks(
-    n_resamples: int,
-    seed: np.random.SeedSequence,
-    stream: Stream,
-    work: Callable[[np.random.Generator, int], Result],
-    *,
-    cells: int = _ENTRIES,
-) -> Iterator[Result]:
-    """Yield ``work(generator, size)`` of each block of simulated data sets in order.
-
-    One thread computes them. Several would wait for the interpreter's lock: SciPy's isotonic regression holds it, as do
-    NumPy's cumulative sums along rows and the start of every call.
-
-    The number of ``cells`` of a simulated data set decides how many are drawn together.
-    """
-    together = min(max(_ENTRIES // max(cells, 1), _FEWEST), _MANY)
-    np.empty(_KEPT, np.uint8)
-
-    def block(i: int) -> Result:
-        return work(generator(seed, stream, i), min(together, n_resamples - i * together))
-
-    return map(block, range(-(-n_resamples // together)))
-
-
-def draw_rows(cells: Cells, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw as many predictions as there are, with replacement: how many of each of `Cells.kinds`, (2, K)."""
-    number = cells.kinds[0]
-    total = int(number.sum())
-    return rng.multinomial(total, number.ravel() / total).reshape(number.shape)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from calibrant.runtime.cached import names_of
 
 if TYPE_CHECKING:
-    from calibrant.table.reliability_table import CellSums, ReliabilityTable, cell_sums
+    from calibrant.table.reliability_table import GridCells, ReliabilityTable, cell_sums
 
 __all__ = [
-    "CellSums",
+    "GridCells",
     "ReliabilityTable",
     "cell_sums",
 ]

@@ -26,7 +26,7 @@ from calibrant.inputs.conversion import as_values, is_masked
 from calibrant.inputs.weights import integer_weights
 from calibrant.kernels import dispatch
 from calibrant.runtime.arrays import ArrayLike, UInt64s
-from calibrant.runtime.cached import cached_property
+from calibrant.runtime.cached import Memo
 from calibrant.runtime.dataclass import dataclass
 
 LabelKind = Literal["number", "text"]
@@ -46,7 +46,7 @@ _WIDEST: Final = 128  # characters: an array takes this for each label, however 
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterLabels:
+class ClusterLabels(Memo):
     """The clusters of n rows: the hash of each row's label, (n,), and whether labels are numbers or text."""
 
     hashes: UInt64s
@@ -58,20 +58,16 @@ class ClusterLabels:
         With more than ``most`` clusters, return the hashes of the first ``most`` + 1; then the numbers have no meaning.
         A second call costs nothing.
         """
-        most = len(self) if most is None else most
-        if most not in self._numbered:
-            numbers, firsts = dispatch.number_rows(self.hashes.reshape(-1, 1), most)
-            self._numbered[most] = numbers, self.hashes[firsts]
-        return self._numbered[most]
+        return self.of(ClusterLabels._numbered, len(self) if most is None else most)
+
+    def _numbered(self, most: int) -> tuple[NDArray[np.int64], UInt64s]:
+        numbers, firsts = dispatch.number_rows(self.hashes.reshape(-1, 1), most)
+        return numbers, self.hashes[firsts]
 
     def alone(self, weights: NDArray[np.float64] | None) -> bool:
         """Return whether each row has a cluster to itself; a row of weight 2 is two rows if weights are whole."""
         copies = weights is not None and integer_weights(weights) and bool((weights > 1).any())
         return not copies and len(self.numbered()[1]) == len(self)
-
-    @cached_property
-    def _numbered(self) -> dict[int, tuple[NDArray[np.int64], UInt64s]]:
-        return {}
 
     def __getitem__(self, rows: NDArray[Any] | slice) -> ClusterLabels:
         return ClusterLabels(self.hashes[rows], self.kind)
@@ -87,19 +83,9 @@ class ClusterLabels:
 def as_clusters(clusters: ArrayLike | ClusterLabels, n: int) -> ClusterLabels:
     """Return the hashes of cluster labels, one for each of n rows.
 
-    Parameters
-    ----------
-    clusters : (n,) array of any library, or list, or ClusterLabels
-        Whole numbers of at most 64 bits, text, dates or times. Text is compared by its characters: ``"a"`` is neither
-        ``"A"`` nor ``"a "``.
-    n : int
-        The number of rows.
-
-    Raises
-    ------
-    InputError
-        For another number of labels, several columns, a missing label, a float that is not a whole number, and objects
-        of other types.
+    They are an array of any library, or a list, of whole numbers of at most 64 bits, text, dates or times. Text is
+    compared by its characters: ``"a"`` is neither ``"A"`` nor ``"a "``. A missing label, a float that is not a whole
+    number, and objects of other types are rejected.
     """
     if isinstance(clusters, ClusterLabels):
         _check_size((len(clusters),), n)
@@ -128,13 +114,7 @@ def escaped(text: str) -> str:
 
 
 def label_texts(labels: NDArray[Any], rows: NDArray[np.intp]) -> list[str]:
-    """Return labels as the text that is hashed where labels are text; ``rows`` is where each came from, for errors.
-
-    Raises
-    ------
-    InputError
-        As `as_clusters`.
-    """
+    """Return labels as the text that is hashed where labels are text; ``rows`` is where each came from, for errors."""
     if labels.dtype.kind == "M":
         times = _with_seconds(labels)
         missing = np.isnat(times)

@@ -40,24 +40,13 @@ class CoarseCells:
     """Coarse cells of the scores, and how many buckets have sums in them.
 
     The E edges are sin(pi j / 2A)^2, j = 0..A, together with i / M, i = 0..M. Cell 0 holds p = 0, cell j in 1..E-1 the
-    scores in (edge j-1, edge j]. With ``one_apart``, p = 1 has cell E to itself.
-
-    Attributes
-    ----------
-    n_arcs : int
-        A, a divisor of 4,096; 0 for edges i / M only.
-    n_parts : int
-        M, a divisor of 300.
-    n_buckets : int
-        The most clusters with buckets of their own. More of them share this number of buckets.
-    one_apart : bool
-        Whether p = 1 has its own cell.
+    scores in (edge j-1, edge j].
     """
 
-    n_arcs: int
-    n_parts: int
-    n_buckets: int
-    one_apart: bool
+    n_arcs: int  # A, a divisor of 4,096; 0 for edges i / M only
+    n_parts: int  # M, a divisor of 300
+    n_buckets: int  # the most clusters with buckets of their own; more of them share this number of buckets
+    one_apart: bool  # whether p = 1 has cell E to itself
 
     @property
     def edges(self) -> NDArray[np.float64]:
@@ -110,37 +99,22 @@ class BucketSums:
 
     A row with score p, outcome y and weight w adds w times its value to every sum except the number of rows. B is the
     number of buckets, K the number of coarse cells.
-
-    Attributes
-    ----------
-    kind : {"number", "text"}
-        The kind of the labels.
-    hashes : (B,) uint64 or None
-        The hash of each bucket's cluster, increasing, while each cluster has its own bucket. None for pooled buckets.
-    cell_sums : (B, K, 3) float64
-        In each coarse cell the weight, the sum of y and the sum of p - y.
-    scalars : (B, 6) float64
-        The sums named in `SCALARS`: the number of rows, unweighted; the right answers; the Brier score; the finite log
-        losses, in nats; the weight of infinite log losses; (p - y) (1 - 2 p).
-    scored : bool
-        Whether the sums of right answers, Brier scores and log losses are known; else they are 0.
-    cells : CoarseCells
-        The coarse cells, and the number of pooled buckets.
-    hash_name : str
-        The name and version of the hash of the labels.
-    counted, heaviest : int and float, or None
-        Of pooled buckets made from one array: the number of clusters, and the weight of the heaviest. None after an
-        addition.
     """
 
-    kind: LabelKind
+    kind: LabelKind  # that of the labels
+    #: (B,): the hash of each bucket's cluster, increasing, while each cluster has its own bucket; None for pooled ones.
     hashes: UInt64s | None = field(repr=False)
+    #: (B, K, 3): in each coarse cell the weight, the sum of y and the sum of p - y.
     cell_sums: Float64s = field(repr=False)
+    #: (B, 6): the sums named in `SCALARS`: the number of rows, unweighted; the right answers; the Brier score; the
+    #: finite log losses, in nats; the weight of infinite log losses; (p - y) (1 - 2 p).
     scalars: Float64s = field(repr=False)
     _: KW_ONLY
-    scored: bool
+    scored: bool  # whether the sums of right answers, Brier scores and log losses are known; else they are 0
     cells: CoarseCells = EVENT_CELLS
-    hash_name: str = HASH
+    hash_name: str = HASH  # the name and version of the hash of the labels
+    #: counted, heaviest: of pooled buckets made from one array, the number of clusters, and the weight of the heaviest.
+    #: None after an addition.
     counted: int | None = None
     heaviest: float | None = None
 
@@ -158,21 +132,10 @@ class BucketSums:
     ) -> BucketSums:
         """Return the sums of evaluated rows.
 
-        Parameters
-        ----------
-        labels : ClusterLabels
-            The clusters of the n rows, from `as_clusters`.
-        scores, outcomes, weights : (n,) arrays
-            As in `Events`: scores in [0, 1], outcomes 0 and 1, weights above 0 or None.
-        row_scores : tuple of (n,) arrays, optional
-            The Brier score and the log loss of each row, and whether it is right.
-        cells : CoarseCells
-            The coarse cells, and the most buckets.
-        count : bool
-            Whether to count more clusters than buckets exactly, and to weigh them. It costs some 30 ns a row.
+        Scores, outcomes and weights are as in `Events`, all (n,), and labels are from `as_clusters`. ``row_scores`` are
+        the Brier score and the log loss of each row, and whether it is right. With ``count``, more clusters than
+        buckets are counted exactly, and weighed; this costs some 30 ns a row.
 
-        Notes
-        -----
         Cost: O(n) time; 10 bytes a row, and B x K x 24 bytes for each of at most 16 ranges of rows.
         """
         if len(scores) == 0:
@@ -203,11 +166,6 @@ class BucketSums:
         """Return the sums of the rows of both, which may share clusters.
 
         Weights and outcomes add up exactly if weights are integers, other sums up to rounding.
-
-        Raises
-        ------
-        InputError
-            For labels of another kind, another hash, other cells, or if only one of the two has scores of rows.
         """
         if not isinstance(other, BucketSums):
             return NotImplemented
@@ -274,11 +232,6 @@ class BucketSums:
         return np.asarray(self.gaps.sum(axis=1))
 
     @property
-    def score_sum(self) -> Float64s:
-        """The sum of p of each bucket, (B,)."""
-        return np.asarray(self.gap + self.y.sum(axis=1))
-
-    @property
     def rows(self) -> Float64s:
         """The number of rows of each bucket, unweighted, (B,)."""
         return self.scalar("rows")
@@ -307,11 +260,6 @@ def aligned(parts: Sequence[BucketSums]) -> list[BucketSums]:
     """Return sums of the same clusters, or of parts of them, with the same buckets.
 
     Each cluster keeps its own bucket if all parts together have few enough.
-
-    Raises
-    ------
-    InputError
-        As `BucketSums.__add__`.
     """
     for part in parts[1:]:
         _check_alike(parts[0], part)
@@ -322,18 +270,6 @@ def aligned(parts: Sequence[BucketSums]) -> list[BucketSums]:
             places = [np.searchsorted(union, hashes) for hashes in lists]
             return [part._moved(union, place, len(union)) for part, place in zip(parts, places, strict=True)]
     return [part.folded() for part in parts]
-
-
-def same(one: BucketSums, other: BucketSums) -> bool:
-    """Return whether two states are equal, bit for bit; what survives no addition is not compared."""
-    if _settings(one) != _settings(other):
-        return False
-    arrays = ((x.cell_sums, x.scalars, np.empty(0) if x.hashes is None else x.hashes) for x in (one, other))
-    return all(np.array_equal(a, b) for a, b in zip(*arrays, strict=True))
-
-
-def _settings(sums: BucketSums) -> tuple[object, ...]:
-    return sums.kind, sums.hash_name, sums.cells, sums.scored
 
 
 def _check_alike(one: BucketSums, other: BucketSums) -> None:
@@ -441,10 +377,7 @@ def columns_of(sums: BucketSums) -> dict[str, NDArray[Any]]:
 def from_arrays(arrays: Mapping[str, Any], *, cells: CoarseCells = EVENT_CELLS, argument: str = "arrays") -> BucketSums:
     """Return the sums of `settings_of` and `columns_of`, together in one mapping, for these coarse cells.
 
-    Raises
-    ------
-    InputError
-        For sums of another hash or of other cells, and for arrays that are not sums of rows.
+    Sums of another hash or of other cells, and arrays that are not sums of rows, are rejected.
     """
     try:
         sums = _read(arrays, cells, argument)
@@ -531,36 +464,19 @@ def _sound_scalars(sums: BucketSums) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
-    """Sums over buckets of clusters. Add two with ``+``.
+    """Sums over buckets of clusters. Add two with ``+``."""
 
-    Attributes
-    ----------
-    event : BucketSums
-        The sums of the evaluated event, with the scores of whole predictions.
-    classes : tuple of BucketSums
-        Those of each class; empty unless classes are evaluated in addition to the event.
-    """
-
-    event: BucketSums
-    classes: tuple[BucketSums, ...] = ()
+    event: BucketSums  # the sums of the evaluated event, with the scores of whole predictions
+    classes: tuple[BucketSums, ...] = ()  # those of each class; empty unless classes are evaluated in addition
 
     @classmethod
     def of(
         cls, predictions: Predictions, events: Events, labels: ClusterLabels, *, classes: bool, count: bool
     ) -> ClusterSums:
-        """Return the sums of the evaluated rows.
+        """Return the sums of the evaluated rows; ``labels`` are the clusters of all rows.
 
-        Parameters
-        ----------
-        predictions, events
-            The predictions, and their evaluated events: one for each row, or of several labels one for each row and
-            label.
-        labels
-            The clusters of all rows.
-        classes
-            Whether classes are evaluated too.
-        count
-            As in `BucketSums.of`.
+        ``events`` are one for each row, or of several labels one for each row and label. ``classes`` says whether
+        classes are evaluated too, and ``count`` is as in `BucketSums.of`.
         """
         each, scores = _evaluated(predictions), events.scores
         if predictions.layout == "multilabel":
@@ -589,13 +505,7 @@ class ClusterSums:
         )
 
     def __add__(self, other: ClusterSums) -> ClusterSums:
-        """Return the sums of the rows of both, which may share clusters.
-
-        Raises
-        ------
-        InputError
-            As `BucketSums.__add__`.
-        """
+        """Return the sums of the rows of both, which may share clusters."""
         classes = zip(self.classes, other.classes, strict=True)
         return ClusterSums(self.event + other.event, tuple(one + two for one, two in classes))
 
@@ -626,13 +536,7 @@ def over_buckets(labels: ClusterLabels, columns: Sequence[Float64s]) -> Float64s
 
 
 def labels_of(clusters: Any, predictions: Predictions) -> ClusterLabels:
-    """Return the cluster of each row. Predictions (N, C, ...) may have one label for each of the N.
-
-    Raises
-    ------
-    InputError
-        As `as_clusters`.
-    """
+    """Return the cluster of each row. Predictions (N, C, ...) may have one label for each of the N."""
     check_index("clusters", clusters, predictions.index)
     n, each = predictions.n, predictions.rows.depth
     if isinstance(clusters, ClusterLabels):

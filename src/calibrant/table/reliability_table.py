@@ -52,24 +52,6 @@ class TableSums(NamedTuple):
     square_residuals: float
 
 
-class CellSums(NamedTuple):
-    """The cells of a table on a grid, each field (K,): their ends, and sums over the predictions in them.
-
-    ``low`` and ``high`` are the ends of (low, high]. ``several`` says whether a cell can hold several scores: not the
-    cells of p = 0 and p = 1, nor a cell with one prediction. ``n0`` and ``n1`` count the predictions (their weight) by
-    outcome, ``s0`` and ``s1`` are the sums of their scores, ``squares`` is the sum of all squared scores.
-    """
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    several: NDArray[np.bool_]
-    n0: NDArray[np.float64]
-    n1: NDArray[np.float64]
-    s0: NDArray[np.float64]
-    s1: NDArray[np.float64]
-    squares: NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class ReliabilityTable:
     """Pooled scores of one event: a row per distinct score, or per occupied cell of a grid.
@@ -291,29 +273,6 @@ class ReliabilityTable:
             positive_scores=sums[cells, 1],
             square_scores=sums[cells, 2],
             square_weights=None if square_weights is None else np.ascontiguousarray(square_weights[cells].T),
-        )
-
-    @cached_property
-    def cell_sums(self) -> CellSums | None:
-        """The ends and the sums of the cells of a table on a grid; None for an exact table."""
-        if self.grid is None or self.cells is None or self.score_sums is None:
-            return None
-        if self.positive_scores is None or self.square_scores is None:
-            return None
-        low, high = grids.ends_of(self.cells, self.grid)
-        n1 = self.positives.astype(np.float64)
-        several = low < high
-        if self.whole:  # then a count of 1 is one prediction
-            several &= self.counts > 1
-        return CellSums(
-            low=low,
-            high=high,
-            several=several,
-            n0=self.counts - n1,
-            n1=n1,
-            s0=np.maximum(self.score_sums - self.positive_scores, 0.0),
-            s1=self.positive_scores,
-            squares=self.square_scores,
         )
 
     @classmethod
@@ -591,7 +550,7 @@ def _require(got: str, expected: str, good: bool) -> None:
 
 @dataclass(frozen=True, eq=False)
 class GridCells:
-    """A table on a grid, and the sums over the predictions in its cells, as the certified errors of measures use them.
+    """The cells of a table on a grid, as the certified errors of measures use them, each field (K,).
 
     A table on a grid has for each cell (l, u] the number of predictions by outcome, n0 and n1, the sums of the scores,
     S0 and S1, and the sum Q of all squared scores. This gives the sum of residuals r = y - p, n1 - S0 - S1, and the sum
@@ -600,17 +559,37 @@ class GridCells:
     """
 
     table: ReliabilityTable
-    sums: CellSums
+    #: low, high: the ends of (low, high].
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    #: Whether a cell can hold several scores: not the cells of p = 0 and p = 1, nor a cell with one prediction.
+    several: NDArray[np.bool_]
+    #: n0, n1: the predictions (their weight) by outcome. s0, s1: the sums of their scores.
+    n0: NDArray[np.float64]
+    n1: NDArray[np.float64]
+    s0: NDArray[np.float64]
+    s1: NDArray[np.float64]
+    squares: NDArray[np.float64]  # the sum of all squared scores
 
     @classmethod
     def of(cls, table: ReliabilityTable) -> GridCells | None:
         """Return the cells of a table; None for an exact table."""
-        return None if table.cell_sums is None else cls(table, table.cell_sums)
+        if table.grid is None or table.cells is None or table.score_sums is None:
+            return None
+        if table.positive_scores is None or table.square_scores is None:
+            return None
+        low, high = grids.ends_of(table.cells, table.grid)
+        n1 = table.positives.astype(np.float64)
+        several = low < high
+        if table.whole:  # then a count of 1 is one prediction
+            several &= table.counts > 1
+        s0 = np.maximum(table.score_sums - table.positive_scores, 0.0)
+        return cls(table, low, high, several, table.counts - n1, n1, s0, table.positive_scores, table.square_scores)
 
     @cached_property
     def absolute(self) -> NDArray[np.float64]:
         """A, the sum of the absolute residuals in each row's cell."""
-        return np.maximum(self.sums.s0 + self.sums.n1 - self.sums.s1, 0.0)
+        return np.maximum(self.s0 + self.n1 - self.s1, 0.0)
 
     @property
     def rounding(self) -> float:

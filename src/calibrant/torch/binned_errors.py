@@ -15,8 +15,7 @@ from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Bins, Closed, Norm
 from calibrant.measures.binned.certified import sized_bound
 from calibrant.plot import diagrams
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 from calibrant.torch.adding import Kept
 from calibrant.torch.base import ProbabilityMetric, check_bins, check_classes, check_notion, no_batch
 from calibrant.torch.tables import State, TableMetric

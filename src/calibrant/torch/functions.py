@@ -11,7 +11,7 @@ from torch import Tensor
 
 from calibrant.errors import InputError, check_choice
 from calibrant.inputs.predictions import Notion
-from calibrant.measures.cumulative.cumulative import kuiper_bound, kuiper_error
+from calibrant.measures.cumulative.cumulative import RANGE, kuiper_bound
 from calibrant.measures.event import Event
 from calibrant.measures.line.line import calibration_intercept, calibration_slope
 from calibrant.measures.loess.loess import SPAN, check_span, integrated_calibration_index
@@ -22,7 +22,7 @@ from calibrant.measures.ranking.auroc import Placements, area_bound
 from calibrant.measures.smooth import mesh
 from calibrant.measures.smooth.smooth import event_error
 from calibrant.measures.smooth.without_bins import lipschitz_error, truthful_square
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells
 from calibrant.torch.base import check_notion
 from calibrant.torch.tables import State, TableMetric
 
@@ -123,7 +123,7 @@ class KuiperCalibrationError(_TableFunction):
     """
 
     plot_upper_bound = 1.0
-    _function = kuiper_error
+    _function = RANGE.error
     _bound = kuiper_bound
 
 

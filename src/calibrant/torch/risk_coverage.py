@@ -16,8 +16,7 @@ from calibrant.inputs.predictions import Layout
 from calibrant.plot import canvas
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.dataclass import dataclass
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 from calibrant.thresholds.areas import reciprocals
 from calibrant.torch.adding import Increments
 from calibrant.torch.base import no_batch
@@ -481,7 +480,7 @@ class _RiskCurve:
 
         The curve of the rows is between these two curves at every coverage.
         """
-        wrong, right, several = (x[::-1] for x in (cells.sums.n0, cells.sums.n1, cells.sums.several))
+        wrong, right, several = (x[::-1] for x in (cells.n0, cells.n1, cells.several))
         nothing = np.zeros_like(wrong)
         sizes = np.stack([np.where(several, wrong, wrong + right), np.where(several, right, 0.0)], axis=1)
         errors = np.stack([wrong, nothing], axis=1)

@@ -37,7 +37,6 @@ class BinMoments:
     #: index, first: the place of the bin among all bins, and its first cell.
     index: NDArray[np.intp]
     first: NDArray[np.intp]
-    rows: Float64s  # n, the effective sample size of the bin
     #: counts, score_sums, gap_sums: the weight, the sum of the scores, and S, the sum of score - outcome.
     counts: Float64s
     score_sums: Float64s
@@ -74,12 +73,16 @@ class BinMoments:
         return cls(
             index=bins[first],
             first=first,
-            rows=effective_n(sums["counts"], sums["square_weights"]),
             total=cells.total,
             weight=cells.total,
             effective_n=cells.effective_n,
             **sums,
         )
+
+    @cached_property
+    def rows(self) -> Float64s:
+        """n, the effective sample size of each bin."""
+        return effective_n(self.counts, self.square_weights)
 
     @property
     def within(self) -> Float64s:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, check_choice
+from calibrant.errors import InputError, check_choice, check_integer
 from calibrant.inputs.notions import Events
 from calibrant.inputs.weights import effective_n, rate_rows
 from calibrant.kernels import dispatch
@@ -105,10 +105,7 @@ def _ratio(top: Float64s, bottom: Float64s) -> Float64s:
 
 def check_bins(n_bins: object, binning: object = "uniform", norm: object = "l1", closed: object = "right") -> None:
     """Reject an invalid number of bins, binning, norm or side."""
-    is_integer = isinstance(n_bins, (int, np.integer)) and not isinstance(n_bins, bool)
-    if not is_integer or not 1 <= n_bins <= _MOST_BINS:  # type: ignore[operator]
-        expected = f"an integer from 1 to {_MOST_BINS:,}"
-        raise InputError("n_bins", expected, repr(n_bins), "pass the number of bins, such as 15")
+    check_integer("n_bins", n_bins, "pass the number of bins, such as 15", most=_MOST_BINS)
     check_choice("binning", binning, BINNINGS)
     check_choice("norm", norm, NORMS)
     check_choice("closed", closed, SIDES)
@@ -141,15 +138,13 @@ def largest_members(edges: Float64s, closed: Closed, dtype: np.dtype[Any]) -> Fl
 
 def bin_events(events: Events, n_bins: int, closed: Closed = "right") -> Bins:
     """Return the equal-width bins of events."""
-    edges = uniform_edges(n_bins)
-    uppers = largest_members(edges, closed, events.scores.dtype)
-    return Bins(edges, *dispatch.bin_rows(events.scores, events.outcomes, events.weights, uppers))
+    return edged_bins(events, uniform_edges(n_bins), closed)
 
 
-def edged_bins(events: Events, edges: Float64s) -> Bins:
-    """Return the bins of events between these edges, closed on the right; the outer bins reach to 0 and 1."""
+def edged_bins(events: Events, edges: Float64s, closed: Closed = "right") -> Bins:
+    """Return the bins of events between these edges; the outer bins reach to 0 and 1."""
     ends = np.concatenate([[0.0], edges[1:-1], [1.0]])
-    uppers = largest_members(ends, "right", events.scores.dtype)
+    uppers = largest_members(ends, closed, events.scores.dtype)
     return Bins(ends, *dispatch.bin_rows(events.scores, events.outcomes, events.weights, uppers))
 
 
@@ -158,9 +153,7 @@ def bin_table(table: ReliabilityTable, n_bins: int, closed: Closed = "right") ->
     edges = uniform_edges(n_bins)
     uppers = largest_members(edges, closed, table.scores.dtype)
     sums = dispatch.bin_pooled(table.scores, table.counts, table.positives, uppers)
-    if table.grid is not None:
-        _take_sums(table, sums, uniform_bin_of(table, n_bins, closed))
-    return _with_squares(Bins(edges, *sums), table, lambda: uniform_bin_of(table, n_bins, closed))
+    return _of_rows(table, edges, sums, lambda: uniform_bin_of(table, n_bins, closed))
 
 
 def uniform_bin_of(table: ReliabilityTable, n_bins: int, closed: Closed = "right") -> NDArray[np.intp]:
@@ -199,23 +192,32 @@ def sample_quantile_bin_of(table: ReliabilityTable, n_bins: int) -> NDArray[np.i
 def quantile_bins(table: ReliabilityTable, n_bins: int) -> Bins:
     """Return equal-mass bins of the rows of a table; they never split a score."""
     sums, uppers = dispatch.bin_quantiles(table.scores, table.counts, table.positives, n_bins)
-    if table.grid is not None:
-        _take_sums(table, sums, quantile_bin_of(table, n_bins))
     uppers[-1] = 1.0
-    bins = Bins(np.concatenate([[0.0], uppers]), *sums)
-    return _with_squares(bins, table, lambda: quantile_bin_of(table, n_bins))
+    return _of_rows(table, np.concatenate([[0.0], uppers]), sums, lambda: quantile_bin_of(table, n_bins))
 
 
-def _with_squares(bins: Bins, table: ReliabilityTable, place: Callable[[], NDArray[np.intp]]) -> Bins:
-    """Return the bins, with sums of squared weights if the weights of the table are not integers."""
+def _of_rows(table: ReliabilityTable, edges: Float64s, sums: Float64s, place: Callable[[], NDArray[np.intp]]) -> Bins:
+    """Return the bins of a table from sums by the mean scores of its rows; ``place`` returns the bin of each row.
+
+    On a grid the exact sums replace them. Weights that are not integers add the sums of squared weights.
+    """
     squares = table.square_weights
+    if table.grid is None and squares is None:
+        return Bins(edges, *sums)
+    at, size = place(), sums.shape[1]
+
+    def over_bins(values: NDArray[Any]) -> Float64s:
+        return np.bincount(at, values, size).astype(np.float64)
+
+    if table.grid is not None:
+        sums[1], sums[3] = over_bins(table.positives - table.residuals), over_bins(table.square_residuals)
+    bins = Bins(edges, *sums)
     if squares is None:
         return bins
-    at, size = place(), len(bins.counts)
     weights = squares.sum(axis=0)
-    columns = (weights, table.own_products, table.scores * weights, squares[1])
-    weights, products, *sums = (np.bincount(at, values, size).astype(np.float64) for values in columns)
-    return replace(bins, square_weights=weights, own_products=products, square_sums=np.stack(sums))
+    square_sums = np.stack([over_bins(table.scores * weights), over_bins(squares[1])])
+    products = over_bins(table.own_products)
+    return replace(bins, square_weights=over_bins(weights), own_products=products, square_sums=square_sums)
 
 
 Remainder = Literal["first", "last", "tail"]
@@ -258,12 +260,6 @@ def sized_bins(table: ReliabilityTable, sizes: NDArray[np.int64]) -> Bins:
         cut(table.positives),
         cut(table.square_residuals),
     )
-
-
-def _take_sums(table: ReliabilityTable, sums: Float64s, bins: NDArray[np.intp]) -> None:
-    """Replace sums computed from the mean scores of cells by the exact sums of a table on a grid."""
-    for place, values in ((1, table.positives - table.residuals), (3, table.square_residuals)):
-        sums[place] = np.bincount(bins, values, sums.shape[1])
 
 
 def calibration_error(bins: Bins, norm: Norm, least_rows: int = 1) -> float:

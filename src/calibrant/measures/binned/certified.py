@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.binned import Closed, Norm
 from calibrant.runtime.arrays import Float64s
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells
 
 
 def split_cells(cells: GridCells, n_bins: int, closed: Closed = "right") -> NDArray[np.bool_]:
     """Return the rows whose cells contain an edge of equal-width bins."""
     inner = binned.uniform_edges(n_bins)[1:-1]
     side: Any = "left" if closed == "right" else "right"
-    first = np.searchsorted(inner, cells.sums.low, side="right")
-    return np.asarray(first < np.searchsorted(inner, cells.sums.high, side=side))
+    first = np.searchsorted(inner, cells.low, side="right")
+    return np.asarray(first < np.searchsorted(inner, cells.high, side=side))
 
 
 def ece_bound(cells: GridCells, n_bins: int, closed: Closed = "right") -> float:
@@ -38,7 +38,7 @@ def ace_bound(cells: GridCells, n_bins: int) -> float:
     upto = np.cumsum(counts)
     first = np.floor(n_bins * (upto - counts) / upto[-1] * (1 - slack))
     last = np.ceil(n_bins * upto / upto[-1] * (1 + slack)) - 1
-    return _moved(cells, (first < np.minimum(last, n_bins - 1)) & cells.sums.several)
+    return _moved(cells, (first < np.minimum(last, n_bins - 1)) & cells.several)
 
 
 def rmsce_bound(cells: GridCells, n_bins: int, value: float) -> float:
@@ -110,8 +110,8 @@ def resolution_bound(cells: GridCells, n_bins: int) -> float:
     rates, value = rates_and_sum(np.ones(len(table), dtype=bool))
     most = rates_and_sum(~split)[1] + float(positives[split].sum())
     inner = binned.uniform_edges(n_bins)[1:-1]
-    first = np.searchsorted(inner, cells.sums.low[split], side="right")
-    last = np.searchsorted(inner, cells.sums.high[split], side="left")
+    first = np.searchsorted(inner, cells.low[split], side="right")
+    last = np.searchsorted(inner, cells.high[split], side="left")
     before, fall = rates[bins[split]], np.zeros((2, int(split.sum())))
     for step in range(int((last - first).max()) + 1):  # the bins that a cell may reach, one at a time
         after = rates[np.minimum(first + step, last)]
@@ -134,9 +134,7 @@ def mce_bound(cells: GridCells, n_bins: int, value: float) -> float:
     s, _ = _parted(cells, n_bins, -cells.table.residuals)
     n, n_possible = _parted(cells, n_bins, cells.table.counts.astype(np.float64))
     below, above = _ends(cells, n_bins)
-    n0, n1, low, high = (
-        np.append(values, 0.0) for values in (cells.sums.n0, cells.sums.n1, cells.sums.low, cells.sums.high)
-    )
+    n0, n1, low, high = (np.append(values, 0.0) for values in (cells.n0, cells.n1, cells.low, cells.high))
     ups = [(counts[place], high[place] - y) for y, counts in enumerate((n0, n1)) for place in (above, below)]
     downs = [(counts[place], y - low[place]) for y, counts in ((1, n1), (0, n0)) for place in (below, above)]
     top, bottom = _largest_mean(s, n, ups), -_largest_mean(-s, n, downs)
@@ -165,7 +163,7 @@ def sized_bound(cells: GridCells, sizes: NDArray[np.int64], norm: Norm, value: f
     first, last = np.searchsorted(upto, start, side="right"), np.searchsorted(upto, stop, side="left")
     alone = first == last
     begins, ends = upto[first] - counts[first] < start, upto[last] > stop
-    doubt = np.where(cells.sums.several, cells.absolute, 0.0)
+    doubt = np.where(cells.several, cells.absolute, 0.0)
     shift = np.zeros(len(stop))
     for row, part in ((first, begins | (alone & ends)), (last, ends & ~alone)):
         share = (np.minimum(upto[row], stop) - np.maximum(upto[row] - counts[row], start)) / counts[row]
@@ -187,7 +185,7 @@ def _moved(cells: GridCells, split: NDArray[np.bool_]) -> float:
 def _parted(cells: GridCells, n_bins: int, values: Float64s) -> tuple[Float64s, Float64s]:
     """Return sums over the predictions certainly in each bin, and over those possibly in it."""
     split = split_cells(cells, n_bins)
-    low, high = cells.sums.low[split], cells.sums.high[split]
+    low, high = cells.low[split], cells.high[split]
     inner = binned.uniform_edges(n_bins)[1:-1]
     certain = np.bincount(binned.uniform_bin_of(cells.table, n_bins)[~split], values[~split], n_bins).astype(np.float64)
     possible = np.zeros(n_bins + 1)  # a cell may span many bins: differences at their ends
@@ -197,10 +195,10 @@ def _parted(cells: GridCells, n_bins: int, values: Float64s) -> tuple[Float64s, 
 
 
 def _weighted_squares(cells: GridCells, n_bins: int) -> float:
-    table, low, high = cells.table, cells.sums.low, cells.sums.high
+    table, low, high = cells.table, cells.low, cells.high
     hit, missed = (1 - low) ** 2 - (1 - high) ** 2, high**2 - low**2
     weights = table.own_weights
-    doubt = np.where(cells.sums.several, weights[0] * missed + weights[1] * hit, 0.0)
+    doubt = np.where(cells.several, weights[0] * missed + weights[1] * hit, 0.0)
     bins = binned.bin_table(table, n_bins)
     squares = np.bincount(binned.uniform_bin_of(cells.table, n_bins), weights.sum(axis=0), n_bins)
     pairs = bins.counts**2 - squares
@@ -216,12 +214,12 @@ def _ends(cells: GridCells, n_bins: int) -> tuple[NDArray[np.intp], NDArray[np.i
     """
     split = np.flatnonzero(split_cells(cells, n_bins))
     inner = binned.uniform_edges(n_bins)[1:-1]
-    first = np.searchsorted(inner, cells.sums.low[split], side="right")
-    edges = np.searchsorted(inner, cells.sums.high[split], side="left") - first
+    first = np.searchsorted(inner, cells.low[split], side="right")
+    edges = np.searchsorted(inner, cells.high[split], side="left") - first
     cut = np.arange(edges.sum()) + np.repeat(first - np.cumsum(edges) + edges, edges)  # bins, by their upper edges
-    below, above = np.full((2, n_bins), len(cells.sums.n0))
+    below, above = np.full((2, n_bins), len(cells.n0))
     above[cut] = below[cut + 1] = np.repeat(split, edges)
-    return np.where(below == above, len(cells.sums.n0), below), above
+    return np.where(below == above, len(cells.n0), below), above
 
 
 def _largest_mean(s: Float64s, n: Float64s, others: Sequence[tuple[Float64s, Float64s]]) -> Float64s:

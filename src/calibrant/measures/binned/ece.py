@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from calibrant.inputs.predictions import Notion
 from calibrant.measures.binned import binned
 from calibrant.measures.binned.bin_inference import absolute_interval, absolute_law
+from calibrant.measures.binned.bin_sums import BinSums
 from calibrant.measures.binned.binned import Binning, Closed, Norm
 from calibrant.measures.binned.certified import ace_bound, ece_bound
 from calibrant.measures.binned.cluster_bins import quantile_sums, uniform_bins, uniform_sums
@@ -116,13 +119,12 @@ def _details(event: Event) -> Details:
     }
 
 
-def _interval(inference: Inference) -> Interval:
-    value, rejected = inference.event.value(ECE), inference.rejects(ECE)
-    ends = absolute_interval(inference.event.of(uniform_sums), value, inference.level, rejected=rejected)
-    return Interval(*ends, "Gaussian thinning")
+def _interval(inference: Inference, measure: Measure, sums: Callable[[Event], BinSums], method: str) -> Interval:
+    value, rejected = inference.event.value(measure), inference.rejects(measure)
+    return Interval(*absolute_interval(inference.event.of(sums), value, inference.level, rejected=rejected), method)
 
 
-ECE = Measure(
+ECE: Measure = Measure(
     name="ece",
     label="ECE",
     meaning="Expected calibration error: the mean absolute difference between predicted and observed frequency over "
@@ -135,7 +137,7 @@ ECE = Measure(
     binning="uniform",
     details=_details,
     bound=certified(lambda cells, event: ece_bound(cells, event.n_bins)),
-    interval=_interval,
+    interval=lambda inference: _interval(inference, ECE, uniform_sums, "Gaussian thinning"),
     implied=largest_gap,
     null=Null(
         replicate=lambda replicates: binned.absolute_error(replicates.uniform_gaps, replicates.inference.cells.total),
@@ -192,7 +194,7 @@ def gaussian_debiased_calibration_error(
     """
     binned.check_bins(n_bins, binning, closed=closed)
     arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
-    bins = bins_with_rows(arguments, n_bins, binning, closed, "the debiased error")
+    bins = bins_with_rows(arguments, n_bins, binning, closed)
     return binned.gaussian_debiased_error(bins)
 
 
@@ -229,18 +231,12 @@ def adaptive_calibration_error(
     return binned_error(arguments, n_bins, binning="quantile", norm=norm, closed="right")
 
 
-def _adaptive_interval(inference: Inference) -> Interval:
-    value, rejected = inference.event.value(ACE), inference.rejects(ACE)
-    ends = absolute_interval(inference.event.of(quantile_sums), value, inference.level, rejected=rejected)
-    return Interval(*ends, "Gaussian thinning, with the bin edges held fixed")
-
-
 def _adaptive_replicate(replicates: Replicates) -> Float64s:
     bins = replicates.inference.event.of(quantile_sums)
     return binned.absolute_error(bins.over_bins(replicates.gap_sums), bins.moments.total)
 
 
-ACE = Measure(
+ACE: Measure = Measure(
     name="ace",
     label="adaptive ECE",
     meaning="The mean absolute difference between predicted and observed frequency over equal-frequency bins, whose "
@@ -252,7 +248,9 @@ ACE = Measure(
     value=lambda event: binned.calibration_error(binned.quantile_bins(event.table, event.n_bins), "l1"),
     binning="quantile",
     bound=certified(lambda cells, event: ace_bound(cells, event.n_bins)),
-    interval=_adaptive_interval,
+    interval=lambda inference: _interval(
+        inference, ACE, quantile_sums, "Gaussian thinning, with the bin edges held fixed"
+    ),
     implied=largest_gap,
     null=Null(
         replicate=_adaptive_replicate,

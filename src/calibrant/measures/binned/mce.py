@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError
+from calibrant.errors import check_integer
 from calibrant.inputs.predictions import Notion
 from calibrant.inputs.weights import tidy_weight
 from calibrant.measures.binned import binned
@@ -65,17 +65,9 @@ def maximum_calibration_error(
     >>> round(calibrant.maximum_calibration_error([0.25, 0.25, 0.55, 0.75, 0.75], [0, 0, 1, 1, 1], n_bins=2), 4)
     0.3167
     """
-    check_least_rows(least_rows)
+    check_integer("least_rows", least_rows, "pass 1 to include all bins, or 30 as reports do")
     arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
     return binned_error(arguments, n_bins, binning=binning, norm="max", closed=closed, least_rows=least_rows)
-
-
-def check_least_rows(least_rows: object) -> None:
-    """Reject a number of rows that is not an integer from 1."""
-    if not isinstance(least_rows, (int, np.integer)) or isinstance(least_rows, bool) or least_rows < 1:
-        raise InputError(
-            "least_rows", "an integer from 1", repr(least_rows), "pass 1 to include all bins, or 30 as reports do"
-        )
 
 
 def _held(event: Event) -> NDArray[np.intp]:

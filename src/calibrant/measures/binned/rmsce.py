@@ -73,7 +73,7 @@ def root_mean_square_calibration_error(
     if not debiased:
         return binned_error(arguments, n_bins, binning=binning, norm="l2", closed=closed)
     binned.check_bins(n_bins, binning, "l2", closed)
-    bins = bins_with_rows(arguments, n_bins, binning, closed, "the debiased error")
+    bins = bins_with_rows(arguments, n_bins, binning, closed)
     return math.sqrt(max(0.0, binned.debiased_square_error(bins)))
 
 

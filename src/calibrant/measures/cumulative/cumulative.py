@@ -23,8 +23,7 @@ from calibrant.statistics.design import Clustered
 from calibrant.statistics.intervals import PRIOR_ROWS, root
 from calibrant.statistics.null import Interval, Law
 from calibrant.statistics.resampling import Resampling, Stream, normal_quantile, t_quantile
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are rounding
 
@@ -32,7 +31,9 @@ _ROUNDING: Final = 1e-12  # relative: smaller sums of squares around a mean are 
 class CumulativeStatistic(NamedTuple):
     """A statistic of cumulative residuals, which approach a Brownian motion W on [0, 1] under calibration."""
 
-    of: Callable[[Float64s], Float64s]  # the statistic of cumulative sums, along the last axis
+    name: str
+    limit: str  # the statistic of W, in words
+    size: Callable[[Float64s], Float64s]  # the statistic of cumulative sums, along the last axis
     mean: float  # that of the statistic of W
     sf: Callable[[float], float]  # the probability that the statistic of W is above a number
     bracket: tuple[float, float]  # numbers between which the quantiles of the statistic of W are
@@ -41,28 +42,24 @@ class CumulativeStatistic(NamedTuple):
         """Return the x that the statistic of W is at most with probability p."""
         return root(lambda x: 1 - self.sf(x) - p, *self.bracket, xtol=1e-10)
 
+    def error(self, table: ReliabilityTable) -> float:
+        """Return the statistic of the residuals of a table, divided by N. The order of ties plays no part."""
+        return float(self.size(np.cumsum(table.residuals) / table.total))
+
     def replicate(self, replicates: Replicates) -> Float64s:
         """Return the error on each simulated data set, (B,)."""
-        return np.asarray(self.of(np.cumsum(replicates.gap_sums, axis=-1)) / replicates.inference.cells.total)
+        return np.asarray(self.size(np.cumsum(replicates.gap_sums, axis=-1)) / replicates.inference.cells.total)
 
     def law(self, inference: Inference) -> Law | None:
         """Return the null distribution without resampling; clusters have none."""
         if isinstance(inference.design, Clustered):
             return None
         cells = inference.cells
-        value = float(self.of(np.cumsum(cells.gap_sums))) / cells.total
+        value = float(self.size(np.cumsum(cells.gap_sums))) / cells.total
         sd = math.sqrt(float(cells.null_variances.sum())) / cells.total
         if sd == 0:
             return Law(Floor(0.0, 0.0), float(value <= 0))
         return Law(Floor(self.mean * sd, self.quantile(inference.level) * sd), self.sf(value / sd))
-
-
-def ks_error(table: ReliabilityTable) -> float:
-    """Return max |C_k|, C_k the sum of outcome - score up to the k-th distinct score over N (Gupta et al. 2021).
-
-    The order of predictions does not matter, as ties are one row.
-    """
-    return float(largest(np.cumsum(table.residuals) / table.total))
 
 
 def largest(cumulated: Float64s) -> Float64s:
@@ -74,11 +71,9 @@ def ks_bound(cells: GridCells) -> float:
     """Bound the error of max |C|: within a cell C rises by at most n1 - S1 and falls by at most S0."""
     sums = np.cumsum(cells.table.residuals)
     before = sums - cells.table.residuals
-    inside = np.maximum(np.abs(before + cells.sums.n1 - cells.sums.s1), np.abs(before - cells.sums.s0))[
-        cells.sums.several
-    ]
+    inside = np.maximum(np.abs(before + cells.n1 - cells.s1), np.abs(before - cells.s0))[cells.several]
     most = float(inside.max(initial=0.0)) / cells.table.total
-    return max(most - ks_error(cells.table), 0.0) + cells.rounding
+    return max(most - LARGEST.error(cells.table), 0.0) + cells.rounding
 
 
 def brownian_sf(x: float) -> float:
@@ -99,7 +94,15 @@ def brownian_sf(x: float) -> float:
     return float(1 - 4 / math.pi * np.sum(terms))
 
 
-LARGEST: Final = CumulativeStatistic(of=largest, mean=math.sqrt(math.pi / 2), sf=brownian_sf, bracket=(1e-2, 12.0))
+#: max |C_k|, C_k the sum of outcome - score up to the k-th distinct score over N (Gupta et al. 2021).
+LARGEST: Final = CumulativeStatistic(
+    name="largest cumulative residual",
+    limit="supremum of |Brownian motion|",
+    size=largest,
+    mean=math.sqrt(math.pi / 2),
+    sf=brownian_sf,
+    bracket=(1e-2, 12.0),
+)
 
 
 def interval(cells: Cells, value: float, level: float) -> tuple[float, float]:
@@ -201,7 +204,7 @@ KS = Measure(
     computed="The KS error is the largest absolute cumulative sum of prediction minus outcome over rows sorted by "
     "score, divided by the number of rows",
     sources=("Gupta et al. 2021",),
-    value=lambda event: ks_error(event.table),
+    value=lambda event: LARGEST.error(event.table),
     bound=certified(lambda cells, _: ks_bound(cells)),
     interval=_interval,
     implied=largest_gap,
@@ -240,7 +243,7 @@ def kuiper_calibration_error(
     0.2625
     """
     arguments = Arguments(probs, targets, notion, weights, ignore_index, logits)
-    return kuiper_error(event_table(arguments, "Kuiper's error"))
+    return RANGE.error(event_table(arguments, "Kuiper's error"))
 
 
 def cutoff_calibration_error(
@@ -275,11 +278,6 @@ def cutoff_calibration_error(
     )
 
 
-def kuiper_error(table: ReliabilityTable) -> float:
-    """Return the range of the cumulative residuals, from 0 at the start (Arrieta-Ibarra et al. 2022, ECCE-R)."""
-    return float(cumulated_range(np.cumsum(table.residuals) / table.total))
-
-
 def cumulated_range(cumulated: Float64s) -> Float64s:
     """Return the range of cumulative sums along the last axis, from 0 at the start."""
     return np.asarray(np.maximum(cumulated.max(axis=-1), 0.0) - np.minimum(cumulated.min(axis=-1), 0.0))
@@ -289,10 +287,10 @@ def kuiper_bound(cells: GridCells) -> float:
     """Bound by how much the range of C is larger than that of the cells, which it is never below: as `ks_bound`."""
     sums = np.cumsum(cells.table.residuals)
     before = sums - cells.table.residuals
-    most = np.where(cells.sums.several, before + cells.sums.n1 - cells.sums.s1, sums)
-    least = np.where(cells.sums.several, before - cells.sums.s0, sums)
+    most = np.where(cells.several, before + cells.n1 - cells.s1, sums)
+    least = np.where(cells.several, before - cells.s0, sums)
     widest = max(float(sums.max()), float(most.max()), 0.0) - min(float(sums.min()), float(least.min()), 0.0)
-    return max(widest / cells.table.total - kuiper_error(cells.table), 0.0) + cells.rounding
+    return max(widest / cells.table.total - RANGE.error(cells.table), 0.0) + cells.rounding
 
 
 def brownian_range_sf(x: float) -> float:
@@ -313,8 +311,14 @@ def brownian_range_sf(x: float) -> float:
     return float(1 - 8 * np.sum((1 / x**2 + 1 / squares) * np.exp(-squares / (2 * x**2))))
 
 
+#: The range of the cumulative residuals, from 0 at the start (Arrieta-Ibarra et al. 2022, ECCE-R).
 RANGE: Final = CumulativeStatistic(
-    of=cumulated_range, mean=2 * math.sqrt(2 / math.pi), sf=brownian_range_sf, bracket=(0.1, 16.0)
+    name="range of the cumulative residuals",
+    limit="range of Brownian motion",
+    size=cumulated_range,
+    mean=2 * math.sqrt(2 / math.pi),
+    sf=brownian_range_sf,
+    bracket=(0.1, 16.0),
 )
 
 
@@ -333,7 +337,7 @@ KUIPER = Measure(
     computed="The Kuiper error is the range of the cumulative sum of prediction minus outcome over rows sorted by "
     "score, divided by the number of rows",
     sources=("Arrieta-Ibarra et al. 2022",),
-    value=lambda event: kuiper_error(event.table),
+    value=lambda event: RANGE.error(event.table),
     profiles=frozenset({"forecast"}),
     details=_details,
     bound=certified(lambda cells, _: kuiper_bound(cells)),

@@ -29,7 +29,7 @@ from calibrant.statistics.buckets import centred, coarse_places, variance_of
 from calibrant.statistics.design import BY_CLUSTER, Clustered, rare, rarer_of
 from calibrant.statistics.intervals import NORMAL
 from calibrant.statistics.resampling import check_level, normal_quantile
-from calibrant.table import ReliabilityTable
+from calibrant.table import GridCells, ReliabilityTable
 
 _SINGLE: Final = 2.0**-23  # between neighbouring float32, relative: scores of float32 are counted by rounded edges
 _ROUNDED: Final = 1e-12  # relative, of the mean of equal scores
@@ -178,7 +178,7 @@ class Treated:
 
         On a grid a cell is treated if its mean score is.
         """
-        scores, cells = table.scores, table.cell_sums
+        scores, cells = table.scores, GridCells.of(table)
         places = thresholds.astype(scores.dtype)
         if cells is not None and closed:
             places = places * (1 - _ROUNDED)
@@ -276,7 +276,7 @@ def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyC
     The elementary score is (t FP + (1 - t) FN) / N, FN the outcomes 1 that are not treated.
     """
     table = event.table
-    treated = Treated.of(table, as_thresholds(None) if thresholds is None else thresholds, closed=False)
+    treated = Treated.of(table, as_thresholds(thresholds), closed=False)
     t, missed = treated.thresholds, table.sums.positives - treated.positives
     return MurphyCurve(
         thresholds=t,
@@ -290,7 +290,7 @@ def murphy_curve_of(event: Event, thresholds: Float64s | None = None) -> MurphyC
 def decision_curve_of(event: Event, level: float | None, thresholds: Float64s | None = None) -> NetBenefit:
     """Return the net benefit of an event, by default at the usual thresholds; with a level, with intervals."""
     table = event.table
-    treated = Treated.of(table, as_thresholds(None) if thresholds is None else thresholds, closed=True)
+    treated = Treated.of(table, as_thresholds(thresholds), closed=True)
     lows = highs = np.full(len(treated.thresholds), np.nan)
     parts = [NOT_ASKED]
     if level is not None and event.clusters is not None:

@@ -126,14 +126,8 @@ def with_unseen(seen: float, flips: Sequence[Flips | None], tail: float) -> floa
     outcomes covers it with 95 % or nearly so for every mean. Both m and D are the larger ones of both models. If each
     model has outcomes of its own, and they differ in a row, :math:`D_i^2` is the sum of the squares of both changes.
 
-    Parameters
-    ----------
-    seen : float
-        The observed variance.
-    flips : sequence of Flips or None
-        The values of each model; None where the losses are not of one event.
-    tail : float
-        The one-sided error of the statement.
+    ``seen`` is the observed variance, ``flips`` are the values of each model, None where the losses are not of one
+    event, and ``tail`` is the one-sided error of the statement.
     """
     from scipy.special import ndtri
 

@@ -168,7 +168,6 @@ class Model(UnitModel):
         moments = BinMoments(
             index=np.flatnonzero(filled),
             first=np.empty(0, np.intp),  # rows are not in cells
-            rows=effective_n(sums["counts"], sums["square_weights"]),
             total=weighting.total,
             weight=weighting.total,
             effective_n=weighting.effective_n,

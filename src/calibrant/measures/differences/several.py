@@ -56,10 +56,14 @@ def spread_of(
     return _apart([model for model in models if isinstance(model, Summed)], measure, tail, independent=independent)
 
 
+def _mean(measure: Measure) -> Mean | None:
+    """Return the mean over predictions that a measure is, or None."""
+    return measure.difference.mean if isinstance(measure.difference, Difference) else None
+
+
 def _loss(measure: Measure) -> Mean | None:
     """Return the mean loss that a measure is, or None."""
-    mean = measure.difference.mean if isinstance(measure.difference, Difference) else None
-    return None if mean == "accuracy" else mean
+    return None if _mean(measure) == "accuracy" else _mean(measure)
 
 
 def _with_unseen(spread: Spread, models: Sequence[UnitModel], loss: Mean, tail: float) -> Spread:
@@ -80,8 +84,7 @@ def in_units(models: Sequence[ComparedModel]) -> Sequence[ComparedModel]:
 
 def _added(model: UnitModel, measure: Measure) -> Float64s | None:
     """Return what each unit adds to the measure."""
-    difference = measure.difference
-    mean = difference.mean if isinstance(difference, Difference) else None
+    mean = _mean(measure)
     return model.changes(measure) if mean is None else model.scores(mean)
 
 
@@ -156,9 +159,7 @@ def _unseen(measure: Measure, units: float) -> float:
 
     Without it, models that never differed in a few rows would be known to be alike.
     """
-    difference = measure.difference
-    is_share = isinstance(difference, Difference) and difference.mean == "accuracy"
-    return 1 / (units + 2) ** 2 if is_share else 0.0
+    return 1 / (units + 2) ** 2 if _mean(measure) == "accuracy" else 0.0
 
 
 # ---------------------------------------------------------------- several questions
@@ -182,18 +183,8 @@ def levels_together(measure: Measure, questions: Sequence[Answered], pairs: int,
 
     Inputs are independent of each other; the answers about one input need not be. Where it is known how the differences
     vary together, the level is that of the quantile of the largest of all standardised differences. The others have
-    Bonferroni's level. The error is shared between the two in proportion to their numbers of differences.
-
-    Parameters
-    ----------
-    measure : Measure
-        What models are compared by.
-    questions : sequence of Answered
-        The models of each question.
-    pairs : int
-        The number of pairs of each question that are compared.
-    level : float
-        The level of all intervals together.
+    Bonferroni's level. The error is shared between the two in proportion to their numbers of differences. ``pairs`` is
+    the number of pairs of each question that are compared, ``level`` that of all intervals together.
     """
     number, alpha = pairs * len(questions), alpha_of(level)
     if number == 1:

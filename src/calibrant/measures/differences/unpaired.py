@@ -26,7 +26,7 @@ from calibrant.measures.binned.rmsce import DEBIASED_SQUARE
 from calibrant.measures.differences.pair import ComparedModel, Flips, Mean, ModelPair, loss_changes, with_unseen
 from calibrant.measures.differences.paired import ClusterModel, ClusterPair, ModelRows, paired_rows, variance
 from calibrant.measures.event import Event
-from calibrant.measures.means.means import PredictionMeans, accuracy_interval, heavy, score_influence
+from calibrant.measures.means.means import PredictionMeans, Share, heavy, score_influence
 from calibrant.measures.measure import Measure
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Clustered, SamplingDesign, rare
@@ -167,7 +167,7 @@ class SummedPair(ModelPair):
     def accuracy_interval(self, value: float, level: float) -> Interval:
         """Return the interval from the ends of Wilson's intervals of both: their distances together."""
         (low, high), (least, most) = (
-            accuracy_interval(model.design, model.means, level) for model in (self.first, self.second)
+            Share.right(model.means).interval(model.design, model.means, level) for model in (self.first, self.second)
         )
         if not self.independent:
             return Interval(low - most, high - least, f"Wilson {_SUBTRACTED}")

@@ -9,6 +9,7 @@ D = f - x, x the isotonic fit and f the score or the base rate; its variance is 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,8 +26,7 @@ from calibrant.statistics.design import Clustered, Influence, SamplingDesign
 from calibrant.statistics.folds import Parts
 from calibrant.statistics.intervals import Variance, score_end
 from calibrant.statistics.resampling import Resampling, Stream, generator, t_quantile
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 METHOD: Final = "in-sample and 5-fold isotonic fits"
 
@@ -104,7 +104,7 @@ def recalibrated_bound(cells: GridCells) -> float:
     The fit to cells scores no better than the fit to distinct scores. The fit to cells with zeros before ones
     scores no worse.
     """
-    table, several, n0, n1 = cells.table, cells.sums.several, cells.sums.n0, cells.sums.n1
+    table, several, n0, n1 = cells.table, cells.several, cells.n0, cells.n1
     counts = np.stack([np.where(several, n0, n0 + n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
     positives = np.stack([np.where(several, 0.0, n1), np.where(several, n1, 0.0)], axis=1).reshape(-1)
     filled = counts > 0
@@ -211,25 +211,35 @@ def miscalibration_interval(
     design: SamplingDesign, value: float, null_sd: float, resampling: Resampling, *, rejected: bool
 ) -> tuple[float, float]:
     """Return the interval of the miscalibration; ``null_sd`` is its standard deviation under calibration."""
-    inside, outside = (
-        difference(design, forecasts.masses, design.cells.scores, forecasts.fit)
-        for forecasts in (in_sample(design), out_of_fold(design, resampling.seed))
-    )
-    low, high = part_interval(inside, outside, null_sd, resampling.level, shown=rejected)
-    return min(low, value), max(high, value)
+    return _interval(design, value, lambda _: design.cells.scores, null_sd, resampling, shown=rejected)
 
 
 def discrimination_interval(design: SamplingDesign, value: float, resampling: Resampling) -> tuple[float, float]:
     """Return the interval of the discrimination; its lower end is 0 unless the rank sum shows that there is one."""
-    inside, outside = (
-        difference(design, forecasts.masses, forecasts.base, forecasts.fit)
-        for forecasts in (in_sample(design), out_of_fold(design, resampling.seed))
-    )
     if isinstance(design, Clustered):
         null_sd, chance = null_discrimination_sd_by_cluster(design, resampling), rank_p_value_by_cluster(design)
     else:
         null_sd, chance = null_discrimination_sd(design.cells), rank_p_value(design.cells)
-    low, high = part_interval(inside, outside, null_sd, resampling.level, shown=chance <= resampling.tail)
+    return _interval(
+        design, value, lambda forecasts: forecasts.base, null_sd, resampling, shown=chance <= resampling.tail
+    )
+
+
+def _interval(
+    design: SamplingDesign,
+    value: float,
+    first: Callable[[Forecasts], Float64s],
+    null_sd: float,
+    resampling: Resampling,
+    *,
+    shown: bool,
+) -> tuple[float, float]:
+    """Return the interval of the mean difference of the ``first`` forecasts and the isotonic fit: `part_interval`."""
+    inside, outside = (
+        difference(design, forecasts.masses, first(forecasts), forecasts.fit)
+        for forecasts in (in_sample(design), out_of_fold(design, resampling.seed))
+    )
+    low, high = part_interval(inside, outside, null_sd, resampling.level, shown=shown)
     return min(low, value), max(high, value)
 
 
@@ -282,14 +292,11 @@ def null_discrimination_sd_by_cluster(rows: Clustered, resampling: Resampling) -
     sum (y - x)^2: the dependence that is seen around the fit, with the variance of outcomes at the base rate. Without
     resampling it is the closed form of independent rows, as if rows of a cluster were copies.
     """
-    cells = rows.cells
-    if not resampling.n_resamples:
-        return null_discrimination_sd(cells) * rows.effective_n / rows.units
+    cells, weights = rows.cells, rows.cells.table.own_weights
     _, fit, base = in_sample(rows)
-    weights = cells.table.own_weights
     square = float(np.sum(weights[0] * fit**2 + weights[1] * (1 - fit) ** 2))
     variance = float(np.sum(weights * base * (1 - base)))
-    if square <= _ROUNDING * float(weights.sum()):
+    if not resampling.n_resamples or square <= _ROUNDING * float(weights.sum()):
         return null_discrimination_sd(cells) * rows.effective_n / rows.units
     around = (rows.y - rows.n * fit) * math.sqrt(variance / square)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,23 +20,20 @@ from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.corp import decomposition
 from calibrant.measures.means.means import (
     OrderedMeans,
-    PredictionMeans,
-    accuracy_influence,
-    accuracy_interval,
+    Share,
     event_brier_influence,
     rps_influence,
     score_influence,
     score_means,
-    share_interval,
     surprises,
-    within_one_influence,
 )
 from calibrant.measures.measure import NOT_AN_ERROR, PROPER_SCORE, Details, Difference, Measure, Unavailable, exact
 from calibrant.measures.read_arguments import class_predictions
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.sketch import Arguments, Predicted
-from calibrant.statistics.design import Influence, SamplingDesign
 from calibrant.statistics.null import Interval
+
+Value = TypeVar("Value")
 
 
 def accuracy(
@@ -61,8 +59,8 @@ def accuracy(
     return score_means(arguments).accuracy
 
 
-def _accuracy_interval(inference: Inference) -> Interval:
-    return Interval(*accuracy_interval(inference.design, inference.event.predictions, inference.level), "Wilson")
+def _wilson(inference: Inference, share: Share) -> Interval:
+    return Interval(*share.interval(inference.design, inference.event.predictions, inference.level), "Wilson")
 
 
 ACCURACY = Measure(
@@ -80,8 +78,8 @@ ACCURACY = Measure(
     better="higher",
     range=(0.0, 1.0),
     bound=lambda event: event.predictions.accuracy_bound,
-    interval=_accuracy_interval,
-    influence=lambda event: accuracy_influence(event.design, event.predictions),
+    interval=lambda inference: _wilson(inference, Share.right(inference.event.predictions)),
+    influence=lambda event: Share.right(event.predictions).influence(event.design, event.predictions),
     null=NOT_AN_ERROR,
     difference=Difference(
         value=lambda model: model.means.accuracy,
@@ -169,7 +167,7 @@ BRIER = Measure(
     class_range=(0.0, 2.0),
     bound=exact,
     influence=lambda event: score_influence(event.design, "brier", event.predictions),
-    caution=lambda event: surprises(event.design.cells),
+    caution=surprises,
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.brier,
@@ -192,7 +190,7 @@ EVENT_BRIER = Measure(
     scale="score",
     bound=exact,
     influence=lambda event: event_brier_influence(event.design),
-    caution=lambda event: surprises(event.design.cells),
+    caution=surprises,
     null=PROPER_SCORE,
 )
 
@@ -264,7 +262,7 @@ NLL = Measure(
     details=_log_loss_details,
     bound=lambda event: event.predictions.nll_bound,
     influence=lambda event: score_influence(event.design, "log", event.predictions),
-    caution=lambda event: surprises(event.design.cells),
+    caution=surprises,
     null=PROPER_SCORE,
     difference=Difference(
         value=lambda model: model.means.nll,
@@ -327,40 +325,15 @@ def ranked_probability_score(
     return mean_of_classes(predictions, ranked_probability_scores)
 
 
-def _of_levels(value: Callable[[OrderedMeans], float]) -> Callable[[Event], float]:
-    """Return a mean over predictions of ordered levels as the value of a measure: NaN without declared levels."""
-
-    def of_event(event: Event) -> float:
-        ordered = event.predictions.ordered
-        return math.nan if ordered is None else value(ordered)
-
-    return of_event
+def _of_levels(event: Event, of: Callable[[OrderedMeans], Value], missing: Value) -> Value:
+    """Return what the means over predictions of ordered levels give; without declared levels what is ``missing``."""
+    ordered = event.predictions.ordered
+    return missing if ordered is None else of(ordered)
 
 
 def _level_details(event: Event) -> Details:
-    if event.predictions.ordered is not None:
-        return {}
-    return {"reason": "the classes were not declared as ordered levels (ordered=True, --ordered)"}
-
-
-def _within_one_interval(inference: Inference) -> Interval:
-    design, means = inference.design, inference.event.predictions
-    if means.ordered is None:
-        return Interval(math.nan, math.nan, "")
-    influence, ordered = within_one_influence(design, means, means.ordered), means.ordered
-    return Interval(*share_interval(design, ordered.within_one, ordered.rows, influence, inference.level), "Wilson")
-
-
-def _level_influence(
-    influence: Callable[[SamplingDesign, PredictionMeans, OrderedMeans], Influence],
-) -> Callable[[Event], Influence | None]:
-    """Return an influence of ordered levels as that of a measure: None without declared levels."""
-
-    def of_event(event: Event) -> Influence | None:
-        means = event.predictions
-        return None if means.ordered is None else influence(event.design, means, means.ordered)
-
-    return of_event
+    undeclared = {"reason": "the classes were not declared as ordered levels (ordered=True, --ordered)"}
+    return _of_levels(event, lambda _: {}, undeclared)
 
 
 WITHIN_ONE = Measure(
@@ -372,15 +345,19 @@ WITHIN_ONE = Measure(
     "observed always count.",
     computed="The accuracy within one level is the share of rows whose most probable level is at most one level from "
     "the observed level",
-    value=_of_levels(lambda ordered: ordered.within_one),
+    value=lambda event: _of_levels(event, lambda ordered: ordered.within_one, math.nan),
     judges="predictions",
     better="higher",
     range=(0.0, 1.0),
     profiles=frozenset(),
     details=_level_details,
     bound=exact,
-    interval=_within_one_interval,
-    influence=_level_influence(within_one_influence),
+    interval=lambda inference: _of_levels(
+        inference.event, lambda ordered: _wilson(inference, Share.within_one(ordered)), Interval(math.nan, math.nan, "")
+    ),
+    influence=lambda event: _of_levels(
+        event, lambda ordered: Share.within_one(ordered).influence(event.design, event.predictions), None
+    ),
     null=NOT_AN_ERROR,
     difference=Unavailable("models are not compared by measures of ordered levels"),
 )
@@ -394,15 +371,17 @@ RPS = Measure(
     computed="The ranked probability score is the mean over rows of the sum over all levels but the last of the "
     "squared difference between cumulative probability and cumulative outcome",
     sources=("Epstein 1969",),
-    value=_of_levels(lambda ordered: ordered.rps),
+    value=lambda event: _of_levels(event, lambda ordered: ordered.rps, math.nan),
     judges="predictions",
     scale="score",
     range=(0.0, math.inf),
     profiles=frozenset(),
     details=_level_details,
     bound=exact,
-    influence=_level_influence(rps_influence),
-    caution=lambda event: surprises(event.design.cells),
+    influence=lambda event: _of_levels(
+        event, lambda ordered: rps_influence(event.design, event.predictions, ordered), None
+    ),
+    caution=surprises,
     null=PROPER_SCORE,
     difference=Unavailable("models are not compared by measures of ordered levels"),
     functions=(ranked_probability_score,),

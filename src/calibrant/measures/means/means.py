@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,12 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import MINORITY, Clustered, Influence, SamplingDesign
 from calibrant.statistics.intervals import Variance, blend, centred_blend, clopper_pearson
 from calibrant.statistics.resampling import alpha_of, normal_quantile
-from calibrant.table import ReliabilityTable
+from calibrant.table import GridCells, ReliabilityTable
 from calibrant.table.cluster_labels import ClusterLabels
 from calibrant.table.cluster_sums import over_buckets
-from calibrant.table.reliability_table import GridCells
+
+if TYPE_CHECKING:
+    from calibrant.measures.event import Event
 
 DECIDING_ROWS: Final = 30  # rows whose weights decide a variance, below which every interval is flagged
 #: Why right answers alone have no skill.
@@ -146,27 +148,15 @@ class BaseRates:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OrderedMeans:
-    """Means over predictions of ordered levels, and how they vary.
+    """Means over predictions of ordered levels, and how they vary."""
 
-    Attributes
-    ----------
-    rps : float
-        The mean ranked probability score.
-    variance, implied : float
-        The mean square of a row's score around the mean: as seen, and over levels with their probabilities.
-    within_one : float
-        The share of rows whose likeliest level is at most one level from the true one.
-    rows : float
-        The number of equal rows in which the share would be as uncertain.
-    buckets : (B, 2) array
-        The sums of the score and of the rows within one level over the buckets of clusters; empty without clusters.
-    """
-
-    rps: float
+    rps: float  # the mean ranked probability score
+    #: variance, implied: the mean square of a row's score around it: as seen, and over levels with their probabilities.
     variance: float
     implied: float
-    within_one: float
-    rows: float
+    within_one: float  # the share of rows whose likeliest level is at most one level from the true one
+    rows: float  # the number of equal rows in which the share would be as uncertain
+    #: (B, 2): the sums of the score and of the rows within one level over the buckets of clusters; empty without them.
     buckets: Float64s
 
     @classmethod
@@ -191,47 +181,26 @@ class OrderedMeans:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionMeans:
-    """Means over whole predictions, not over an evaluated event: accuracy, Brier score, log loss and their spread.
-
-    Attributes
-    ----------
-    accuracy, brier, nll : float
-        The means.
-    accuracy_rows : float
-        The number of equal rows in which the accuracy would be as uncertain.
-    brier_variance, nll_variance : float
-        The variances of a row's Brier score and of its finite log loss: ``effective_n`` times that of the mean.
-    infinite : float
-        The weight of the rows whose log loss is infinite.
-    n : int
-        The rows.
-    effective_n : float
-        Their effective sample size.
-    layout : str
-        The shape of the predictions. For one event, "binary", calibration says what the scores should be.
-    accuracy_bound, nll_bound : float
-        The certified errors of accuracy and log loss; 0 if they are exact.
-    base_rates : BaseRates or None
-        The Brier score of always predicting the base rates; None if they are not known, and ``no_base_rates`` says why.
-    ordered : OrderedMeans or None
-        Means that need an order of the classes; None if none was declared.
-    """
+    """Means over whole predictions, not over an evaluated event: accuracy, Brier score, log loss and their spread."""
 
     accuracy: float
     brier: float
     nll: float
-    accuracy_rows: float
+    accuracy_rows: float  # the number of equal rows in which the accuracy would be as uncertain
+    #: brier_variance, nll_variance: those of a row's Brier score and of its finite log loss: ``effective_n`` times that
+    #: of the mean.
     brier_variance: float
     nll_variance: float
-    infinite: float
+    infinite: float  # the weight of the rows whose log loss is infinite
     n: int
     effective_n: float
-    layout: Layout
-    accuracy_bound: float = 0.0
-    nll_bound: float = 0.0
+    layout: Layout  # for one event, "binary", calibration says what the scores should be
+    accuracy_bound: float = 0.0  # the certified error of the accuracy
+    nll_bound: float = 0.0  # that of the log loss
+    #: The Brier score of always predicting the base rates; None if they are not known. ``no_base_rates`` says why.
     base_rates: BaseRates | None = None
     no_base_rates: str = ""
-    ordered: OrderedMeans | None = None
+    ordered: OrderedMeans | None = None  # means that need an order of the classes; None if none was declared
 
     @property
     def event(self) -> bool:
@@ -395,7 +364,7 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
 
 def accuracy_bound(cells: GridCells, value: float) -> float:
     """Bound the error of the share of right answers: a score of 0.5 predicts 1, lower scores in its cell 0."""
-    doubt = cells.table.counts[cells.sums.high == 0.5].sum() / cells.table.total
+    doubt = cells.table.counts[cells.high == 0.5].sum() / cells.table.total
     return float(min(doubt, max(value, 1 - value)))
 
 
@@ -406,8 +375,8 @@ def log_loss_of_cells(cells: GridCells) -> tuple[float, float]:
     to n1 times the chord between the cell's ends, at m.
     """
     least, most = 0.0, 0.0
-    missed = (cells.sums.n0, cells.sums.n0 - cells.sums.s0, 1 - cells.sums.high, 1 - cells.sums.low)
-    for n, sums, low, high in ((cells.sums.n1, cells.sums.s1, cells.sums.low, cells.sums.high), missed):
+    missed = (cells.n0, cells.n0 - cells.s0, 1 - cells.high, 1 - cells.low)
+    for n, sums, low, high in ((cells.n1, cells.s1, cells.low, cells.high), missed):
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.clip(sums / n, low, high)
             share = np.where(high > low, (high - mean) / (high - low), 0.0)
@@ -580,8 +549,9 @@ def _around(cells: Cells, score: Score, mean: float) -> tuple[float, float]:
     return observed / float(squares.sum()), implied_sum / float(squares.sum())
 
 
-def surprises(cells: Cells) -> dict[str, str]:
+def surprises(event: Event) -> dict[str, str]:
     """Return a warning where too few outcomes are expected that scores call unlikely; a detail, or nothing."""
+    cells = event.design.cells
     likely = float(np.sum(cells.rows * np.minimum(cells.scores, 1 - cells.scores)))
     if likely >= MINORITY:
         return {}
@@ -592,45 +562,35 @@ def surprises(cells: Cells) -> dict[str, str]:
 # ------------------------------------------------------------ shares
 
 
-def accuracy_influence(design: SamplingDesign, means: PredictionMeans) -> Influence:
-    """Return the influence on the accuracy; the buckets of clusters must be scored."""
-    share, rows = means.accuracy, means.accuracy_rows
-    return _share_influence(design, means, share, rows, lambda clusters: clusters.scalar("right") / clusters.total)
+class Share(NamedTuple):
+    """A share of predictions, which is as uncertain as in so many equal rows, and its sums over buckets of clusters."""
 
+    value: float
+    rows: float
+    by_bucket: Callable[[Clustered], Float64s]
 
-def within_one_influence(design: SamplingDesign, means: PredictionMeans, ordered: OrderedMeans) -> Influence:
-    """Return the influence on the accuracy within one level."""
+    @classmethod
+    def right(cls, means: PredictionMeans) -> Share:
+        """Return the accuracy; the buckets of clusters must be scored."""
+        return cls(means.accuracy, means.accuracy_rows, lambda clusters: clusters.scalar("right") / clusters.total)
 
-    def by_bucket(clusters: Clustered) -> Float64s:
-        return np.asarray(ordered.buckets[clusters.held, 1] / clusters.total)
+    @classmethod
+    def within_one(cls, ordered: OrderedMeans) -> Share:
+        """Return the accuracy within one level."""
+        buckets = ordered.buckets
+        return cls(ordered.within_one, ordered.rows, lambda clusters: buckets[clusters.held, 1] / clusters.total)
 
-    return _share_influence(design, means, ordered.within_one, ordered.rows, by_bucket)
+    def influence(self, design: SamplingDesign, means: PredictionMeans) -> Influence:
+        """Return the influence on the share."""
+        n, share = _rows(design, means), self.value
+        square = share * (1 - share) * means.effective_n / self.rows / n
+        return Influence(square=square, by_bucket=self.by_bucket, n=n, rounding=_ROUNDING * (share**2 / n + square))
 
-
-def _share_influence(
-    design: SamplingDesign,
-    means: PredictionMeans,
-    share: float,
-    rows: float,
-    by_bucket: Callable[[Clustered], Float64s],
-) -> Influence:
-    """Return the influence on a share of predictions, which is as uncertain as in so many equal rows."""
-    n = _rows(design, means)
-    square = share * (1 - share) * means.effective_n / rows / n
-    return Influence(square=square, by_bucket=by_bucket, n=n, rounding=_ROUNDING * (share**2 / n + square))
-
-
-def share_interval(
-    design: SamplingDesign, share: float, rows: float, influence: Influence, level: float
-) -> tuple[float, float]:
-    """Return Wilson's interval of a share of predictions, which is as uncertain as in so many equal rows."""
-    n = design.trials(rows, design.variance(influence), level, varied=0 < share < 1)
-    return wilson_interval(share, n, normal_quantile(level))
-
-
-def accuracy_interval(design: SamplingDesign, means: PredictionMeans, level: float) -> tuple[float, float]:
-    """Return Wilson's interval of the accuracy."""
-    return share_interval(design, means.accuracy, means.accuracy_rows, accuracy_influence(design, means), level)
+    def interval(self, design: SamplingDesign, means: PredictionMeans, level: float) -> tuple[float, float]:
+        """Return Wilson's interval."""
+        variance = design.variance(self.influence(design, means))
+        n = design.trials(self.rows, variance, level, varied=0 < self.value < 1)
+        return wilson_interval(self.value, n, normal_quantile(level))
 
 
 def rate_rows(design: SamplingDesign, level: float) -> float:

@@ -32,8 +32,7 @@ from calibrant.statistics.cells import Cells
 from calibrant.statistics.design import Clustered, Influence, SamplingDesign, unbiased
 from calibrant.statistics.intervals import NORMAL, Variance
 from calibrant.statistics.null import Interval
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 _REMEDY: Final = "pass the predictions, or make the sketch with classwise=True"
 _NO_BUCKETS: Final = "no interval for rows in clusters: the class frequencies of each cluster are unknown"
@@ -192,7 +191,7 @@ BRIER_SKILL = Measure(
     details=_brier_skill_details,
     bound=exact,
     interval=_interval,
-    caution=lambda event: surprises(event.design.cells),
+    caution=surprises,
     null=NOT_AN_ERROR,
     functions=(brier_skill_score,),
 )
@@ -291,7 +290,7 @@ LOG_LOSS_SKILL = Measure(
     better="higher",
     profiles=frozenset(),
     details=_log_loss_skill_details,
-    caution=lambda event: surprises(event.design.cells),
+    caution=surprises,
     bound=certified(_log_loss_skill_bound),
     influence=_log_loss_skill_influence,
     null=NOT_AN_ERROR,

@@ -23,8 +23,7 @@ from calibrant.statistics.design import Influence
 from calibrant.statistics.group_tests import Deviations, steadied
 from calibrant.statistics.intervals import link_slope
 from calibrant.statistics.null import Interval
-from calibrant.table import ReliabilityTable
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells, ReliabilityTable
 
 #: The most points of a curve.
 MOST_POINTS: Final = 1_001
@@ -113,8 +112,8 @@ def roc_curve(table: ReliabilityTable) -> RocCurve | None:
 
 def area_bound(cells: GridCells) -> float:
     """Bound the error of the area under the ROC curve: in a cell the pairs may all be right, or all wrong."""
-    pairs = float(cells.sums.n0.sum()) * float(cells.sums.n1.sum())
-    tied = float((cells.sums.n0 * cells.sums.n1.astype(np.float64))[cells.sums.several].sum())
+    pairs = float(cells.n0.sum()) * float(cells.n1.sum())
+    tied = float((cells.n0 * cells.n1.astype(np.float64))[cells.several].sum())
     return tied / (2 * pairs) + cells.rounding if pairs > 0 else 0.0
 
 
@@ -139,7 +138,7 @@ def influences(cells: Cells) -> Float64s:
     (V01 - A) / N0 and (V10 - A) / N1 with the placements V, A the area, N0 and N1 the weights of the rows without and
     with the event. Over all rows they add up to 0.
     """
-    placed, (negatives, positives) = Placements.of(cells.table), _kinds(cells)
+    placed, (negatives, positives) = Placements.of(cells.table), cells.masses.sum(axis=1)
     return np.stack([(placed.of_negatives - placed.area) / negatives, (placed.of_positives - placed.area) / positives])
 
 
@@ -160,11 +159,15 @@ def area_influence(cells: Cells, area: float) -> Influence | None:
 
 def _parts(cells: Cells, moved: Float64s) -> Float64s:
     """Return the part of either outcome in this variance, (2,)."""
-    squares = cells.table.own_weights
-    n = effective_n(_kinds(cells), squares.sum(axis=1))
+    n = _rows_of_outcomes(cells)
     if np.any(n <= 1):
         return np.full(2, np.nan)
-    return np.asarray(np.sum(squares * moved**2, axis=1) * n / (n - 1))
+    return np.asarray(np.sum(cells.table.own_weights * moved**2, axis=1) * n / (n - 1))
+
+
+def _rows_of_outcomes(cells: Cells) -> Float64s:
+    """Return the effective sample size of the rows without and with the event, (2,)."""
+    return effective_n(cells.masses.sum(axis=1), cells.table.own_weights.sum(axis=1))
 
 
 def compare_areas(groups: Sequence[Cells]) -> Deviations:
@@ -173,7 +176,7 @@ def compare_areas(groups: Sequence[Cells]) -> Deviations:
     The variance of the placements of each outcome blends the group's own with that of all groups, by its rows.
     """
     moved = [influences(cells) for cells in groups]
-    n = np.array([effective_n(_kinds(cells), cells.table.own_weights.sum(axis=1)) for cells in groups])  # (G, 2)
+    n = np.array([_rows_of_outcomes(cells) for cells in groups])  # (G, 2)
     placements = n * np.array([_parts(cells, changes) for cells, changes in zip(groups, moved, strict=True)])
     together = np.sum(np.maximum(n - 1, 0) * placements, axis=0) / np.sum(np.maximum(n - 1, 0), axis=0)
     each = [steadied(placements[:, kind], float(together[kind]), n[:, kind]) for kind in (0, 1)]
@@ -186,11 +189,6 @@ def compare_areas(groups: Sequence[Cells]) -> Deviations:
         sensitivities=np.ones(len(groups)),
         influences=[changes + score / cells.total for changes, score, cells in zip(moved, scores, groups, strict=True)],
     )
-
-
-def _kinds(cells: Cells) -> Float64s:
-    """Return the weights of the rows without and with the event, (2,)."""
-    return np.asarray(np.stack([cells.counts - cells.positives, cells.positives]).sum(axis=1))
 
 
 AUROC: Measure = Measure(

@@ -36,7 +36,7 @@ from calibrant.measures.event import Event
 from calibrant.runtime.arrays import Float64s, Floats
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
-from calibrant.table.reliability_table import GridCells
+from calibrant.table import GridCells
 
 _STEPS_PER_SD = 32  # mesh widths in one s: (1/32)^4 sqrt(24) / 384 = 1.2e-8
 _CELLS_PER_SD = 6.25  # cells in one s: (0.08)^6 / sqrt(720) = 9.8e-9
@@ -371,17 +371,17 @@ def kernel_bound(cells: GridCells, bandwidth: float) -> float:
     Scores of float32 are counted by edges rounded to float32. So a score may lie outside its cell by half a unit of its
     last place: the bound treats cells as wider by that.
     """
-    low, high = cells.sums.low, cells.sums.high
+    low, high = cells.low, cells.high
     width = (high - low + 2 * _SINGLE * high) / max(bandwidth, 1e-100)
     each = np.minimum(np.minimum(_SECOND / 8 * width**2, _FIRST / 2 * width), 2.0)
-    return float(np.sum((cells.absolute * each)[cells.sums.several])) / cells.table.total
+    return float(np.sum((cells.absolute * each)[cells.several])) / cells.table.total
 
 
 def _tents(cells: GridCells) -> tuple[Float64s, Float64s]:
     """Return the edges and the residuals that move to them."""
-    several, sums = cells.sums.several, cells.table.residuals
-    low, high = cells.sums.low[several], cells.sums.high[several]
-    first = (cells.sums.s1 - cells.sums.squares)[several] - low * sums[several]
+    several, sums = cells.several, cells.table.residuals
+    low, high = cells.low[several], cells.high[several]
+    first = (cells.s1 - cells.squares)[several] - low * sums[several]
     most = 2 * cells.absolute[several]
     upper = np.clip(first / (high - low), -most, most)  # beyond it is only the rounding of a narrow cell
     places = np.concatenate([low, high, cells.table.scores[~several]])

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.errors import InputError, check_choice
+from calibrant.errors import InputError, check_choice, check_integer
 from calibrant.inputs.notions import checked_on_device, class_rows
 from calibrant.inputs.predictions import Notion, Predictions
 from calibrant.inputs.weights import integer_weights
@@ -390,8 +390,7 @@ def squared_kernel_calibration_error(
     """
     if not is_number(width) or not 0 < width < math.inf:
         raise InputError("width", "a positive number", repr(width), "pass a number such as 0.4")
-    if isinstance(block, bool) or not isinstance(block, (int, np.integer)) or block < 2:
-        raise InputError("block", "an integer from 2", repr(block), "pass a number of rows such as 50")
+    check_integer("block", block, "pass a number of rows such as 50", least=2)
     arguments = Arguments(probs, targets, None, weights, ignore_index, logits)
     predictions = class_predictions(arguments, "the squared kernel calibration error")
     rows = _rows(predictions)
