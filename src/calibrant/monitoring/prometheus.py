@@ -39,6 +39,7 @@ def to_text(history: History, model: str = "") -> str:
         (
             {
                 **own,
+                **({"group": part.group} if part.group else {}),
                 **({"question": part.question} if part.question else {}),
                 **({"composite_of": ",".join(part.composite_of)} if part.composite_of else {}),
                 "threshold": f"{part.value:.17g}",
