@@ -289,10 +289,12 @@ def _costs(costs: Costs, level: str, a: str) -> Iterator[str]:
         f"{costs.error:g} and a referral {costs.referral:g}. Referring every row costs {costs.referral:g}, and "
         f"deciding every row automatically {costs.all_automatic:.4g}."
     )
+    decisions = f"save the cost of {benefit.value:.4g} referrals per row (net benefit"
+    if benefit.value < 0:
+        decisions = f"cost {-benefit.value:.4g} referrals more per row (net benefit {benefit.value:.4g}"
     yield (
-        f"Compared with referring every row, automatic decisions save the cost of {benefit.value:.4g} referrals "
-        f"per row (net benefit, {level} CI {benefit.low:.4g} to {benefit.high:.4g}). If the scores are calibrated, the "
-        f"threshold with the lowest cost is {costs.planned:.4g}."
+        f"Compared with referring every row, automatic decisions {decisions}, {level} CI {benefit.low:.4g} to "
+        f"{benefit.high:.4g}). If the scores are calibrated, the threshold with the lowest cost is {costs.planned:.4g}."
     )
 
 
