@@ -337,15 +337,20 @@ def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
     names = {"--score": options.score, "--probs": options.probs}
     names |= {"--outcome": options.outcome, "--target": options.target, "--where": options.where}
     names |= {"--weight": options.weight, "--weights-are": options.weights_are}
-    names |= {"--encoding": options.encoding, "--sheet": options.sheet}
-    names |= {"--header-line": None if options.header_line is None else str(options.header_line)}
     flags = {"--logits": options.logits, "--percent": options.percent, "--decimal-comma": options.decimal_comma}
     named = [part for name in options.by for part in ("--by", name)]
     named += [part for option, name in names.items() if name is not None for part in (option, name)]
+    named += _reading(options)
     named += [part for name in options.clusters for part in ("--cluster", name)]
     named += [option for option, given in flags.items() if given]
     command = shlex.join(["calibrant", "compare", *files, *named])
     return {"pooled": f"{are_pooled} To compare the models, use: {command}"}
+
+
+def _reading(options: CommandOptions) -> list[str]:
+    """Return the options that say how the text or the sheet of a file is read, as they are typed."""
+    given = {"--encoding": options.encoding, "--sheet": options.sheet, "--header-line": options.header_line}
+    return [word for option, value in given.items() if value is not None for word in (option, str(value))]
 
 
 def _have_common_questions(predictions: FileRead) -> bool:
@@ -403,6 +408,7 @@ def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandO
         files=", ".join(_names(predictions.paths)),
         where=options.where or "",
         columns=predictions.described(),
+        reading=shlex.join(_reading(options)),
         timezone=options.timezone_used or "",
         protocol=predictions.protocol or "",
         options=_configured(options),
