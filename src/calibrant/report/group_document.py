@@ -91,7 +91,7 @@ def _tests(
 
 #: Why intervals of a group are not as good as they seem.
 _CAUTIONS: Final = {
-    Code.RARE_OUTCOME: f"fewer than {MINORITY} rows (or clusters) with the less frequent outcome, so p-values and "
+    Code.RARE_OUTCOME: f"fewer than {MINORITY} rows (or clusters) with one of the outcomes, so p-values and "
     "intervals are rough",
     Code.LARGE_CLUSTER: f"one cluster has more than {100 * LARGE:.0f} % of the rows, so intervals are wide and "
     "p-values conservative",
