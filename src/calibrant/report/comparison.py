@@ -155,6 +155,7 @@ class Comparison(RankedModels):
     leaderboard: tuple[Standing, ...] = ()
     sorted_by: str = DEFAULT
     own_outcomes: bool = False
+    _cautions: tuple[str, ...] = ()  # why intervals are not to be trusted
 
     @property
     def decides(self) -> str:

@@ -157,8 +157,7 @@ def _verdict(comparison: Comparison) -> list[Sentence]:
     sentences += standings.impossible(comparison)
     if comparison.clusters is None:
         sentences.append("Confidence intervals and p-values assume independent rows.")
-    flags = [pair[comparison.decides].details.get("flag") for pair in with_first]
-    sentences += [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
+    sentences += [f"Caution: {caution}." for caution in comparison._cautions]
     return [Sentence(text, "caution" if text.startswith("Caution: ") else "") for text in sentences]
 
 
