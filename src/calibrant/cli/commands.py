@@ -740,7 +740,7 @@ def apply(
     """  # noqa: D301
     numbers = {name: params[name] for name in ("logits", "percent", "odds")}
     options = CommandOptions(**numbers, encoding=encoding, sheet=sheet, header_line=header_line)
-    shared.check(ctx, shared.problems_of_numbers(options))
+    shared.check(ctx, shared.problems_of_numbers(ctx, options))
     with _failing(ctx, options):
         from calibrant.cli import loading
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from calibrant.cli import console
-from calibrant.cli.options import ENGINES, CommandOptions
+from calibrant.cli.options import ENGINES, OF_STORED, CommandOptions
 from calibrant.errors import CalibrantError, quoted
 from calibrant.render.words import named, short
 from calibrant.runtime.process import undone
@@ -334,23 +334,22 @@ def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
         are_pooled, files = f"The models in {quoted(options.by[0])} are pooled.", predictions.paths[:1]
     else:
         return {}
-    names = {"--score": options.score, "--probs": options.probs}
-    names |= {"--outcome": options.outcome, "--target": options.target, "--where": options.where}
-    names |= {"--weight": options.weight, "--weights-are": options.weights_are}
-    flags = {"--logits": options.logits, "--percent": options.percent, "--decimal-comma": options.decimal_comma}
     named = [part for name in options.by for part in ("--by", name)]
-    named += [part for option, name in names.items() if name is not None for part in (option, name)]
-    named += _reading(options)
+    named += _typed(options, "score", "probs", "outcome", "target", "where", "weight", "weights_are", *OF_STORED)
     named += [part for name in options.clusters for part in ("--cluster", name)]
-    named += [option for option, given in flags.items() if given]
+    named += _typed(options, "logits", "percent", "decimal_comma")
     command = shlex.join(["calibrant", "compare", *files, *named])
     return {"pooled": f"{are_pooled} To compare the models, use: {command}"}
 
 
-def _reading(options: CommandOptions) -> list[str]:
-    """Return the options that say how the text or the sheet of a file is read, as they are typed."""
-    given = {"--encoding": options.encoding, "--sheet": options.sheet, "--header-line": options.header_line}
-    return [word for option, value in given.items() if value is not None for word in (option, str(value))]
+def _typed(options: CommandOptions, *names: str) -> list[str]:
+    """Return the options with these names that have a value, as the words of a command."""
+    words = []
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value is not False:
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return words
 
 
 def _have_common_questions(predictions: FileRead) -> bool:
@@ -408,7 +407,7 @@ def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandO
         files=", ".join(_names(predictions.paths)),
         where=options.where or "",
         columns=predictions.described(),
-        reading=shlex.join(_reading(options)),
+        reading=shlex.join(_typed(options, *OF_STORED)),
         timezone=options.timezone_used or "",
         protocol=predictions.protocol or "",
         options=_configured(options),
