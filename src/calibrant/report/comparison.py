@@ -10,7 +10,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, ShownAsJson
 from calibrant.render.words import named
-from calibrant.report.leaderboard import DEFAULT, Standing
+from calibrant.report.leaderboard import DEFAULT, ONE_ROW, Standing
 from calibrant.results import (
     Decision,
     Description,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 4
 
 _NAMED: Final = 5  # models that the repr names
-_ONE_ROW: Final = "the variance cannot be estimated from one row"
 ONLY_REPORTS: Final = {"floor_mean", "floor_upper", "error_bound"}  # columns that differences lack
 
 
@@ -230,9 +229,9 @@ class Comparison(RankedModels):
 
     def _plain(self, key: str, estimate: Estimate, path: str, missing: dict[str, str]) -> dict[str, Any]:
         known = estimate.method.startswith(("no interval", "not available"))
-        numbers = plain_estimate(estimate, path, missing, None if known else _ONE_ROW, tested=False)
+        numbers = plain_estimate(estimate, path, missing, None if known else ONE_ROW, tested=False)
         if key == self.decides:
-            numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, _ONE_ROW)
+            numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, ONE_ROW)
         return numbers
 
     def plot(self, **options: Any) -> Axes:

@@ -41,7 +41,8 @@ _UNDEFINED: Final = "not available: the measure has no value for this model"
 _INFINITE: Final = "no interval: a model with an infinite measure ranks last by rule, not by a test"
 _ALONE: Final = "the measure is infinite for all other models"
 _UNTESTED: Final = "not tested, because results (such as right or wrong answers) are compared without probabilities"
-_ONE_ROW: Final = "the variance cannot be estimated from one row"
+#: Why a difference has no interval.
+ONE_ROW: Final = "the variance cannot be estimated from one row"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,7 +100,7 @@ class Standing:
         return {
             "name": self.name,
             "estimates": {
-                key: plain_estimate(each, f"{path}.estimates.{key}", missing, each.method or _ONE_ROW)
+                key: plain_estimate(each, f"{path}.estimates.{key}", missing, each.method or ONE_ROW)
                 for key, each in self.estimates.items()
             },
             "p_value": plain(self.p_value, f"{path}.p_value", missing, self.test.method if self.test else _UNTESTED),

@@ -16,6 +16,7 @@ from calibrant.render.words import (
     chance,
     chance_text,
     distinct,
+    left_out,
     named,
     number,
     percent,
@@ -52,9 +53,8 @@ def leaderboard_blocks(comparison: RankedModels, *, full: bool) -> list[Block]:
         return [Heading("Leaderboard"), Table("leaderboard", columns, "Leaderboard"), Notes([best])]
     places = range(len(comparison.leaderboard))[:_LISTED]
     bars = _bars([each.difference for each in comparison.leaderboard])
-    notes = [best]
-    if left := len(comparison.leaderboard) - len(places):
-        notes.append(f"to see the other {left} models, use --json, --html, or comparison.leaderboard in Python")
+    left = len(comparison.leaderboard) - len(places)
+    notes = [best, *left_out(left, "models", "--json, --html, or comparison.leaderboard")]
     title = f"Leaderboard by {label}, difference to the best with simultaneous CI"
     return [Heading(title), Table("leaderboard", columns, "Leaderboard", listed=places, bars=bars), Notes(notes)]
 
