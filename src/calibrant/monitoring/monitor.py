@@ -33,7 +33,7 @@ from calibrant.monitoring.evidence import (
     growth_of_clusters,
 )
 from calibrant.monitoring.history import GroupSeen, History, PromiseSeen, SliceSeen
-from calibrant.monitoring.promise import Promise
+from calibrant.monitoring.promise import STORED, Promise
 from calibrant.monitoring.slices import SUMS, Drift, Group, Impossible, Slice, drift_of
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, Shown
@@ -807,33 +807,17 @@ class Monitor(Shown):
             if self._groups is None
             else {
                 name: {
-                    "n": group.n,
-                    "gap": group.gap,
-                    "impossible": group.impossible,
+                    **{key: getattr(group, key) for key in ("n", "gap", "impossible", "kind", "since")},
                     "most": group.most if math.isfinite(group.most) else None,
-                    "logs": state.pack(group.mixture.logs),
-                    "slices": group.mixture.slices,
-                    "kind": group.kind,
-                    "since": group.since,
+                    **_stored(group.mixture),
                 }
                 for name, group in self._groups.items()
             },
             "promises": [
                 {
-                    "value": promise.value,
-                    "side": promise.side,
-                    "max_risk": promise.max_risk,
-                    "notion": promise.notion,
-                    "n_classes": promise.n_classes,
-                    "group": promise.group,
-                    "question": promise.question,
+                    **{key: getattr(promise, key) for key in STORED},
                     "composite_of": list(promise.composite_of),
-                    "together": promise.together,
-                    "rows": promise.rows,
-                    "errors": promise.errors,
-                    "most": promise.most,
-                    "logs": state.pack(promise.mixture.logs),
-                    "slices": promise.mixture.slices,
+                    **_stored(promise.mixture),
                 }
                 for promise in self._promises
             ],
@@ -848,6 +832,10 @@ class Monitor(Shown):
                 for each in self._slices
             ],
         }
+
+
+def _stored(mixture: Mixture) -> dict[str, Any]:
+    return {"logs": state.pack(mixture.logs), "slices": mixture.slices}
 
 
 def _number(name: str, value: object, low: float, high: float, example: str) -> float:

@@ -19,6 +19,12 @@ from calibrant.table import ReliabilityTable
 MOST_CLASSES: Final = 10**9
 
 
+#: The attributes of a promise that are stored as they are.
+STORED: Final = (
+    *("value", "side", "max_risk", "notion", "n_classes", "group", "question", "together", "rows", "errors", "most"),
+)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Promise:
     """A threshold that is watched: what was promised, and the rows and errors at and above it so far.

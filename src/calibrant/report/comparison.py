@@ -80,6 +80,10 @@ class RankedModels(ShownAsJson):
     leaderboard: tuple[Standing, ...]
     tests: Mapping[str, TestResult]
 
+    def __repr__(self) -> str:
+        names = named([*map(repr, self.names)], _NAMED)
+        return f"<{type(self).__name__} of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison(RankedModels):
@@ -296,10 +300,6 @@ class Comparison(RankedModels):
                 head = {"first": pair.first, "second": pair.second, "measure": name}
                 rows.append({**head, "label": self.descriptions[name].label, **numbers})
         return rows
-
-    def __repr__(self) -> str:
-        names = named([*map(repr, self.names)], _NAMED)
-        return f"<Comparison of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
 
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
         from calibrant.report.comparison_document import document_of
