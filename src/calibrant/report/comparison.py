@@ -160,6 +160,8 @@ class Comparison(RankedModels):
     own_outcomes: bool = False
     _cautions: tuple[str, ...] = ()  # why intervals are not to be trusted
 
+    __repr__ = RankedModels.__repr__
+
     @property
     def decides(self) -> str:
         """The measure that decides whether two models are equally calibrated: the only one with a p-value."""

@@ -104,6 +104,8 @@ class ResultComparison(RankedModels):
     tests: Mapping[str, TestResult]
     groups: ClassVar[tuple[()]] = ()
 
+    __repr__ = RankedModels.__repr__
+
     def worse(self, pair: Pair) -> bool:
         """Return whether the second model is shown to be worse: the interval excludes 0, and the test rejects."""
         higher = self.descriptions[self.sorted_by].better == "higher"
