@@ -362,7 +362,6 @@ class _OfRows(_OfFiles):
         return f"{self.rows.paths[0]}: {problem}, so the two columns look swapped; {remedy}"
 
     def _remedy(self, error: InputError) -> str:
-        """Return the remedy for an error of the library."""
         if error.fault is Fault.PROBABILITIES_AS_LOGITS and not self.options.logits:
             return "the name of the array suggests logits; if it holds probabilities, rename it to probs"
         remedy = None

@@ -613,7 +613,6 @@ def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iter
 
 
 def _of_prior(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of the options of a map for another event rate."""
     known, estimated = options.prior is not None, options.estimate_prior
     faulty = _is_faulty(ctx, "prior", "trained_prior")
     if known and estimated:

@@ -244,7 +244,6 @@ def _write_all(
 
 
 def _described(result: Result, source: Source, options: CommandOptions) -> dict[str, Any]:
-    """Return a result as plain Python."""
     from calibrant.report.report import Report
 
     curves = any((options.json_path, options.html_path, options.open_page))

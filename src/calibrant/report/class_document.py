@@ -83,7 +83,6 @@ def _classes_table(report: Report, classes: ClasswiseCalibration, kind: str) -> 
 
 
 def _about_diagrams(classes: ClasswiseCalibration, kind: str, plural: str) -> str:
-    """Return how to read the small diagrams."""
     counted = counted_in_classes(classes.counts)
     shown = f"Each diagram evaluates the predicted probability of one {kind}. The first {kind} has the largest error."
     if len(classes.errors) > _DRAWN:

@@ -478,7 +478,6 @@ def _group_cautions(comparison: Comparison) -> list[str]:
 
 
 def _groups_of_pair(place: int, comparison: Comparison, *, full: bool) -> list[Block]:
-    """Return the differences of a pair in every group."""
     groups, decides = comparison.groups, comparison.decides
     parts = [group.comparison.pairs[place][decides] for group in groups]
     p_values = [group.adjusted_p_values[place] for group in groups]
@@ -525,7 +524,6 @@ def _texts(part: Estimate) -> tuple[str, str]:
 
 
 def _remark(key: str, part: Estimate, comparison: Comparison) -> str:
-    """Return the remark on a difference."""
     if not math.isfinite(part.low):
         return str(part.details.get("reason", "no interval: an interval needs at least two rows"))
     if key == comparison.decides:

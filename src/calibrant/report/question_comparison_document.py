@@ -65,7 +65,6 @@ def _headline(comparisons: QuestionComparisons) -> str:
 
 
 def _facts(comparisons: QuestionComparisons, source: Source) -> list[tuple[str, str]]:
-    """Return the settings."""
     first = next(iter(comparisons.values()))
     decision = first.pairs[0].decision
     return facts_of_questions(

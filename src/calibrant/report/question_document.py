@@ -156,7 +156,6 @@ def _words(question: QuestionReport) -> str:
 
 
 def _table(questions: Sequence[QuestionReport], level: float | None, *, full: bool) -> Table:
-    """Return the table of the questions."""
     kinds = Column.of("kind", "kind", (each.question.kind for each in questions), words=True, spare=3)
     accuracies = Column.of("accuracy", "accuracy", (question.accuracy for question in questions), number)
     confidences = (each.question.mean_confidence for each in questions)
@@ -253,7 +252,6 @@ def _below(place: str, name: str) -> str:
 
 
 def _methods(reports: QuestionReports) -> list[Method]:
-    """Return how the questions were tested."""
     if reports.level is None:
         return []
     text = (

@@ -211,7 +211,6 @@ def _value_of_rank(comparison: RankedModels, *, full: bool) -> list[Column]:
 
 
 def _ranks(comparison: RankedModels) -> list[Column]:
-    """Return the columns of the ranks."""
     standings = comparison.leaderboard
     ends = {"rank_low": [each.rank_low for each in standings], "rank_high": [each.rank_high for each in standings]}
     return [
@@ -223,7 +222,6 @@ def _ranks(comparison: RankedModels) -> list[Column]:
 
 
 def _differences(comparison: RankedModels) -> list[Column]:
-    """Return the columns of the difference to the best model."""
     standings, level = comparison.leaderboard, percent(comparison.level)
     parts = [each.difference for each in standings]
     values = {"difference": [part.value for part in parts]}
@@ -251,7 +249,6 @@ def _measure(comparison: Comparison, key: str) -> Column:
 
 
 def _brief(label: str) -> str:
-    """Return a shorter heading of a measure."""
     return (
         f"{label[:9]}."
         if label.startswith("mean ") and len(label) > _SHORT
@@ -267,7 +264,6 @@ def _ece_if_calibrated(standings: Sequence[Standing], level: str) -> Column:
 
 
 def _mean(comparison: Comparison) -> str:
-    """Return the name of the mean score."""
     is_confidence = comparison.notion == "top-label" or comparison.own_outcomes
     return "mean confidence" if is_confidence else "mean prediction"
 

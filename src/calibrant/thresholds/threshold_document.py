@@ -230,7 +230,6 @@ def _count(weight: float) -> str:
 
 
 def _plan(side: Threshold, of_side: str) -> Iterator[str]:
-    """Yield what more rows would do."""
     needed, coverage, risk = side.rows_needed, side.coverage_needed, side.risk_needed
     if needed is None or coverage is None or risk is None:
         if side.value is None:
@@ -257,7 +256,6 @@ def _rounded_up(count: int) -> int:
 
 
 def _audit(side: Threshold, of_side: str) -> Iterator[str]:
-    """Yield how to keep the promise checked."""
     share = side.audit_fraction
     if share is None:
         return
@@ -270,7 +268,6 @@ def _audit(side: Threshold, of_side: str) -> Iterator[str]:
 
 
 def _audit_of_groups(result: Threshold) -> Iterator[str]:
-    """Yield how to keep the promises of groups checked."""
     certified = [part for part in result.by_group.values() if part.value is not None]
     if certified:
         kind = "predicted class" if result.per_class else "group"
@@ -413,7 +410,6 @@ def _points_table(side: Threshold, curve: RiskCoverageCurve, certified: int | No
 
 
 def _areas_table(side: Threshold, name: str) -> Table:
-    """Return the areas under the curve with their intervals."""
     areas = side.areas.values()
     ends = {"low": [area.low for area in areas], "high": [area.high for area in areas]}
     columns = [
