@@ -845,11 +845,9 @@ def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     typed = ctx.get_parameter_source("dpi") is ParameterSource.COMMANDLINE
     if typed and options.png_path is None and not _is_faulty(ctx, "png_path", "dpi"):
         vector = next((f"--{kind}" for kind in ("svg", "pdf") if getattr(options, f"{kind}_path") is not None), "")
-        why = (
-            (f"{vector} writes a vector image, which has no resolution")
-            if vector
-            else "it sets the resolution of a PNG file"
-        )
+        why = "it sets the resolution of a PNG file"
+        if vector:
+            why = f"{vector} writes a vector image, which has no resolution"
         yield f"--dpi works only with --png, because {why}; pass --png too, or leave --dpi out"
     if options.by_values and not options.by:
         yield "--by-values works only with --by; pass --by too"

@@ -210,9 +210,7 @@ class Comparison(RankedModels):
                 {
                     "first": pair.first,
                     "second": pair.second,
-                    "decision": None
-                    if pair.decision is None
-                    else plain(asdict(pair.decision), f"pairs[{i}].decision", missing),
+                    "decision": plain(pair.decision and asdict(pair.decision), f"pairs[{i}].decision", missing),
                     "estimates": {
                         key: self._plain(key, estimate, f"pairs[{i}].estimates.{key}", missing)
                         for key, estimate in pair.estimates.items()

@@ -91,7 +91,7 @@ def measures_table(report: Report, shown: Mapping[str, Estimate], *, full: bool)
     """Return the measures with their intervals, noise floors and p-values."""
     parts, level, known = list(shown.values()), report.level, [report.descriptions[key] for key in shown]
     writes = [signed if description.signed else number for description in known]
-    values = [_value_text(part, write) for part, write in zip(parts, writes, strict=True)]
+    values = ["–" if is_missing(part) else write(part.value) for part, write in zip(parts, writes, strict=True)]
     columns = [
         Column("measure", [description.label for description in known], {"measure": list(shown)}),
         Column("estimate", values, {"value": [part.value for part in parts]}),
@@ -108,10 +108,6 @@ def measures_table(report: Report, shown: Mapping[str, Estimate], *, full: bool)
     without = [i for i, part in enumerate(parts) if not has_interval(part) and part.floor is None]
     lacking = {i: (2, parts[i].method.partition("; ")[0]) for i in without}
     return Table("measures", columns, "All measures", spanned=lacking)
-
-
-def _value_text(part: Estimate, write: Callable[[float], str]) -> str:
-    return "–" if is_missing(part) else write(part.value)
 
 
 def interval_column(

@@ -302,8 +302,7 @@ def _of_groups(result: Threshold) -> Iterator[Sentence]:
     kinds = "predicted classes" if result.per_class else "groups"
     certified = {name: part for name, part in groups.items() if part.value is not None}
     together = f"with {percent(result.confidence)} confidence for all {kinds} together (Holm's adjustment)"
-    own = f"has a certified threshold of {'its' if len(certified) == 1 else 'their'} own"
-    own = own if len(certified) == 1 else own.replace("has a certified threshold", "have certified thresholds")
+    own = "has a certified threshold of its own" if len(certified) == 1 else "have certified thresholds of their own"
     many = f"{len(certified)} of {len(groups)} {kinds} {own}"
     if certified:
         each = [f"{short(name)} ({_reach(part)})" for name, part in certified.items()]
