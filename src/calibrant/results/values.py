@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 Scale: TypeAlias = Literal["probability", "square", "score", "ratio"]
 
-#: Where a confidence band of the isotonic curve holds: at each score alone, or at all scores at once.
+#: How a calibration curve is fitted.
 CurveKind: TypeAlias = Literal["isotonic", "smooth", "loess"]
 
-#: Where a confidence band holds.
+#: Where a confidence band of the isotonic curve holds: at each score alone, or at all scores at once.
 Bands: TypeAlias = Literal["pointwise", "simultaneous"]
 BANDS: Final = ("pointwise", "simultaneous")
 
