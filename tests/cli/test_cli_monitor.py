@@ -322,6 +322,25 @@ def test_the_promise_of_a_threshold_is_watched() -> None:
         assert (status, said in " ".join(err.split())) == (1, True)
 
 
+def test_thresholds_of_groups_are_watched_by_group_or_refused() -> None:
+    run("threshold", "week0.csv", *COLUMNS, "--by", "ward", "--max-risk", "0.45", "--json", "threshold.json")
+    stored = json.loads(Path("threshold.json").read_text())
+    values = {part["name"]: part["value"] for part in stored["by_group"]}
+    assert None not in values.values()
+    status, _, err = watch("week1.csv", *COLUMNS, "--threshold", "threshold.json")
+    assert status == 1
+    assert "--by: expected the groups of the threshold" in err
+    assert not Path("state.json").exists()
+    found = numbers("week1.csv", *COLUMNS, "--by", "ward", "--threshold", "threshold.json")
+    frame = pd.read_csv("week1.csv")
+    for part in found["promises"]:
+        value, of = (values[part["group"]], frame.ward == part["group"]) if part["group"] else (stored["value"], True)
+        assert part["n_automatic"] == (of & (frame.p >= value)).sum()
+    assert [part["group"] for part in found["promises"]] == ["", "a", "b"]
+    _, out, _ = watch("week2.csv", *COLUMNS, "--by", "ward")
+    assert "in group b" in out
+
+
 def test_every_output_is_written() -> None:
     watch("week0.csv", *COLUMNS, "--quiet")
     outputs = ("--html", "h.html", "--json", "h.json", "--markdown", "h.md", "--png", "h.png", "--svg", "h.svg")

@@ -102,6 +102,11 @@ def test_the_thresholds_of_all_questions_are_watched() -> None:
     ):
         status, _, err = run("monitor", "s.json", "week2.jsonl", "--question", "urgent", "--threshold", path)
         assert (status, said in err) == (1, True)
+    Path("grouped.json").write_text(json.dumps({**found, "groups": [{**found, "name": "de"}]}))
+    for words in (["--question", "urgent"], []):
+        err = fail("monitor", "s.json", "week2.jsonl", *words, "--threshold", "grouped.json")
+        assert "thresholds of groups" in err
+        assert not Path("s.json").exists()
     found["questions"] = [each for each in found["questions"] if each["name"] != "urgent"]
     Path("less.json").write_text(json.dumps(found))
     status, _, err = run("monitor", "s.json", "week2.jsonl", "--question", "urgent", "--threshold", "less.json")

@@ -462,6 +462,25 @@ def test_a_page_and_markdown_name_no_folders(tmp_path: Path) -> None:
         assert str(tmp_path) not in text
 
 
+def test_a_page_names_how_a_file_was_read() -> None:
+    games = Path("games.csv").read_text()
+    Path("games.csv").write_text(f"Temporada de béisbol\n{games}", encoding="cp1252")
+    succeed(*REPORT, "--encoding", "cp1252", "--header-line", "2", "--html", "a.html", "--markdown", "a.md")
+    assert "- read with: --encoding cp1252 --header-line 2\n" in Path("a.md").read_text()
+    assert "--encoding cp1252 --header-line 2" in Path("a.html").read_text()
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for line in games.splitlines():
+        book.active.append([cell if cell.isalpha() else float(cell) for cell in line.split(",")])
+    book.active.title = "Season 1"
+    book.save("games.xlsx")
+    succeed(
+        *("games.xlsx" if word == "games.csv" else word for word in REPORT), "--sheet", "Season 1", "--html", "b.html"
+    )
+    assert "--sheet &#39;Season 1&#39;" in Path("b.html").read_text()
+
+
 def test_bins_is_another_name_of_n_bins() -> None:
     for command in (REPORT, COMPARE):
         found = [json.loads(run(*command, option, 7, "--json", "-")[1]) for option in ("--bins", "--n-bins")]

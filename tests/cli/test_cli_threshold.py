@@ -44,6 +44,15 @@ def summary(*args: object) -> dict[str, Any]:
     return found
 
 
+def test_a_negative_net_benefit_is_said_to_cost_more() -> None:
+    costs = ("--cost-of-error", "100", "--cost-of-referral", "1")
+    numbers = json.loads(certify(*costs, "--json", "-")[1])["costs"]["net_benefit"]
+    assert numbers["value"] < 0
+    text = " ".join(certify(*costs)[1].split())
+    interval = f"(net benefit {numbers['value']:.4g}, 95 % CI {numbers['low']:.4g} to {numbers['high']:.4g})"
+    assert f"automatic decisions cost {-numbers['value']:.4g} referrals more per row {interval}." in text
+
+
 def test_it_prints_one_sentence_first_and_writes_every_form() -> None:
     outputs = ("--html", "t.html", "--json", "t.json", "--markdown", "t.md", "--png", "t.png", "--svg", "t.svg")
     status, out, err = certify(*outputs, "--by", "model", "--cost-of-error", "10", "--cost-of-referral", "1")

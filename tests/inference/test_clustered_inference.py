@@ -417,7 +417,7 @@ def test_what_a_result_says_of_clusters(name):
     assert few.method.count("cluster") == 1
     assert (few.details["clusters"], many.details["clusters"]) == (10, 400)
     assert few.details["largest_cluster"] == pytest.approx(np.bincount(labels // 4).max() / len(p))
-    assert few.details["flag"].startswith("10 clusters with the less frequent outcome, fewer than 15")
+    assert few.details["flag"].startswith("one outcome occurs in only 10 clusters, fewer than 15")
     assert "flag" not in many.details
     assert "clusters" not in run(name, p, y).details
 
@@ -528,7 +528,7 @@ def test_two_clusters_are_enough_for_an_answer():
     labels = np.arange(240) % 2
     for name in TESTS:
         found = run(name, p, y, clusters=labels)
-        assert "2 clusters with the less frequent outcome" in found.details["flag"]
+        assert "one outcome occurs in only 2 clusters, fewer" in found.details["flag"]
         assert name == "bootstrap" or 0 <= found.p_value <= 1
 
 

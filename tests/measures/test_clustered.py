@@ -624,7 +624,7 @@ def test_warnings_of_few_clusters_and_of_a_large_one():
     assert clustered(*dependent(1, n_clusters=80, mean_size=5)).sample.flag == ""
     assert "fewer than 15" in clustered(P, Y, list(EQUAL)).sample.flag
     rows = clustered(*HARD["one cluster has most"])
-    assert "2 clusters with the less frequent outcome, fewer than 15" in rows.sample.flag
+    assert "one outcome occurs in only 2 clusters, fewer than 15" in rows.sample.flag
     assert "one cluster has 99 % of the rows, so intervals are wide" in rows.sample.flag
     assert clustered(*HARD["no event"]).sample.flag.startswith("every row has the same outcome, so intervals")
 

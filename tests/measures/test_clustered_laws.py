@@ -262,7 +262,7 @@ def few_clusters(n_holding):
 def test_the_caution_about_a_rare_outcome_counts_clusters(n_holding):
     p, y, labels = few_clusters(n_holding)
     report = calibrant.evaluate(p, y, clusters=labels, n_resamples=0)
-    words = f"{n_holding} cluster{'s' * (n_holding > 1)} with the less frequent outcome, fewer than 15"
+    words = f"one outcome occurs in only {n_holding} cluster{'s' * (n_holding > 1)}, fewer than 15"
     said = f"{n_holding} cluster{'s' * (n_holding > 1)} with events, fewer than 15. "
     assert report.verdict()[0].startswith(f"Too little data for reliable inference: {said}")
     assert words in report["ece"].details["flag"]
@@ -278,7 +278,7 @@ def test_the_caution_counts_clusters_of_the_outcome_that_fewer_clusters_hold():
         report = calibrant.evaluate(scores, targets, clusters=labels, n_resamples=0)
         said = f"Too little data for reliable inference: 14 clusters with {held}, fewer than 15. "
         assert report.verdict()[0].startswith(said)
-        assert "14 clusters with the less frequent outcome" in report["ece"].details["flag"]
+        assert "one outcome occurs in only 14 clusters, fewer than 15" in report["ece"].details["flag"]
 
 
 def test_the_caution_counts_equal_rows_of_the_outcome_with_fewer():

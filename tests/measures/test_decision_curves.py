@@ -354,7 +354,7 @@ def test_a_report_on_rows_in_clusters_without_intervals_says_so() -> None:
     assert np.isnan(curve.lows).all()
     assert curve.method == "no interval was requested (level=None)"
     rare = in_clusters([0.4] * 400, [1] * 3 + [0] * 397, np.arange(400) // 4)
-    assert "1 cluster with the less frequent outcome, fewer than 15" in rare.method
+    assert "one outcome occurs in only 1 cluster, fewer than 15" in rare.method
 
 
 @pytest.mark.slow

@@ -147,7 +147,7 @@ def test_one_cluster_with_the_rarer_outcome_has_no_interval():
     p, y = np.linspace(0.05, 0.95, 40), np.tile([0, 0, 0, 0, 0, 0, 0, 1], 5)
     clusters = np.where(y == 1, 0, np.arange(40))
     estimate = calibrant.evaluate(p, y, clusters=clusters, measures=["auroc"], n_resamples=0)["auroc"]
-    assert "fewer than 2 clusters with the less frequent outcome" in estimate.method
+    assert "one outcome occurs in fewer than 2 clusters" in estimate.method
 
 
 def test_an_increasing_map_changes_nothing_and_a_mean_over_classes_is_that_of_the_classes():

@@ -670,6 +670,64 @@ def test_both_sides_of_a_threshold_have_one_alarm_together() -> None:
     assert [each.together for each in calibrant.Monitor.of_state(older, "state")._promises] == [3, 3, 3]
 
 
+def _grouped(n: int, seed: int, *, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return scores, outcomes and groups of rows; the log-odds of the outcomes in group b are shifted."""
+    rng = np.random.default_rng(seed)
+    p, groups = rng.beta(4, 1, n), rng.choice(["a", "b"], n)
+    return p, (rng.random(n) < expit(logit(p) + shift * (groups == "b"))).astype(int), groups
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_thresholds_of_groups_are_watched_in_their_groups(stored: bool) -> None:
+    p, y, groups = _grouped(8_000, 0)
+    threshold = calibrant.certify_threshold(p, y, groups=groups, max_risk=0.1)
+    assert all(part.value is not None for part in threshold.by_group.values())
+    watch = calibrant.Monitor(threshold=threshold.to_dict() if stored else threshold)
+    counts = {name: np.zeros(2) for name in ("", "a", "b")}
+    for t in range(8):
+        p, y, groups = _grouped(900, 100 + t, shift=-1.0)
+        watch.update(p, y, groups=groups)
+        for name in counts:
+            value = (threshold.by_group[name] if name else threshold).value
+            acted = (p >= value) & ((groups == name) | (not name))
+            counts[name] += acted.sum(), (acted & (y == 0)).sum()
+        watch = calibrant.Monitor.from_json(watch.to_json())
+    promises = {part["group"]: part for part in watch.to_dict()["promises"]}
+    assert {name: (part["n_automatic"], part["n_errors"]) for name, part in promises.items()} == {
+        name: tuple(pair) for name, pair in counts.items()
+    }
+    assert promises["b"]["broken"]
+    assert not promises["a"]["broken"]
+    assert any("in group b is exceeded" in sentence for sentence in watch.verdict())
+    assert 'group="b"' in watch.to_prometheus()
+    # Each is one of three promises that are watched together.
+    alone = calibrant.Monitor(threshold=threshold.by_group["b"])
+    for t in range(8):
+        p, y, groups = _grouped(900, 100 + t, shift=-1.0)
+        alone.update(p[groups == "b"], y[groups == "b"])
+    own = alone.to_dict()["promises"][0]["log_evidence"]
+    assert promises["b"]["log_evidence"] == pytest.approx(own - math.log(3))
+
+
+def test_thresholds_of_groups_need_the_groups_of_the_rows() -> None:
+    p, y, groups = _grouped(8_000, 0)
+    threshold = calibrant.certify_threshold(p, y, groups=groups, max_risk=0.1)
+    with pytest.raises(InputError, match="promise for 'a', got no groups; pass the group of each row"):
+        calibrant.Monitor(threshold=threshold).update(p, y)
+    with pytest.raises(InputError, match="promise for 'a', got 'c', 'd'"):
+        calibrant.Monitor(threshold=threshold).update(p, y, groups=np.where(groups == "a", "c", "d"))
+    declared = calibrant.Monitor(threshold=threshold, groups=["a", "b"])
+    only = groups == "a"
+    declared.update(p[only], y[only], groups=groups[only])  # a slice without rows of b
+    promises = {part["group"]: part["n_automatic"] for part in declared.to_dict()["promises"]}
+    assert promises["a"] > promises["b"] == 0
+    classes = calibrant.certify_threshold(np.column_stack([1 - p, p]), y, per_class=True, max_risk=0.2)
+    watch = calibrant.Monitor(threshold=classes)
+    scores = np.column_stack([1 - p, p])
+    watch.update(scores, y, groups=scores.argmax(axis=1))
+    assert {part["group"] for part in watch.to_dict()["promises"]} <= {"", "0", "1"}
+
+
 def test_a_promise_is_watched_for_its_own_event_and_for_independent_rows() -> None:
     p, y = rows(500, 0)
     other = {"value": 0.9, "side": "yes", "max_risk": 0.05, "notion": "top-label", "n_classes": 3}

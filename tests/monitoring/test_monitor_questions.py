@@ -340,6 +340,18 @@ def test_the_promises_of_all_questions_are_watched_together() -> None:
         calibrant.Monitor(threshold=found).update(logs[0]["q0"].probs, logs[0]["q0"].targets)
 
 
+def test_thresholds_of_groups_of_rows_are_refused() -> None:
+    """The groups of a monitored log are its questions, so that no group of rows could be watched."""
+    rng = np.random.default_rng(0)
+    found = calibrant.certify_questions(drawn(rng, 3_000, 3), max_risk=0.3)
+    grouped = replace(found, by_group={"de": found})
+    for given in (grouped, grouped.to_dict()):
+        watch = calibrant.Monitor(threshold=given)
+        with pytest.raises(InputError, match=r"expected thresholds without groups, .*, got thresholds of groups"):
+            watch.update(drawn(rng, 300, 3))
+        assert watch.labels == []
+
+
 def test_a_broken_promise_of_a_question_is_named() -> None:
     rng = np.random.default_rng(0)
     found = calibrant.certify_questions(drawn(rng, 3_000, 3), max_risk=0.3)

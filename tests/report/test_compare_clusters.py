@@ -103,8 +103,35 @@ def test_the_first_line_names_the_clusters() -> None:
     assert found.to_dict()["clusters"] == {"clusters": 60, "largest_cluster": pytest.approx(1 / 60)}
     few = by_cluster(models(4, 12, each=30))
     flag = few.pairs[0]["ece"].details["flag"]
-    assert "clusters with the less frequent outcome, fewer than 15, so intervals may be too short" in flag
+    assert "one outcome occurs in only " in flag
+    assert " clusters, fewer than 15, so intervals may be too short" in flag
     assert f"Caution: {flag}." in few.verdict()
+
+
+@pytest.mark.parametrize("with_sketches", [False, True])
+def test_the_caution_of_each_of_several_models_is_said_once(with_sketches: bool) -> None:
+    """The models have rows of the same clusters, and each has outcomes of its own."""
+    rng = np.random.default_rng(3)
+    labels, p = np.repeat(np.arange(12), 30), rng.random((3, 360))
+    right = [np.where((labels < holding) & (rng.random(360) < 0.5), 0, 1) for holding in (3, 4, 5)]
+    if with_sketches:
+        given = {}
+        for name, scores, y in zip("ABC", p, right, strict=True):
+            given[name] = CalibrationSketch()
+            given[name].update(scores, y, clusters=labels)
+        found = compare(given, paired=True)
+    else:
+        pairs = {name: (scores, y) for name, scores, y in zip("ABC", p, right, strict=True)}
+        found = compare(pairs, clusters=labels, own_outcomes=True)
+    few = [
+        f"Caution: {name}: one outcome occurs in only {k} clusters, fewer than 15"
+        for name, k in zip("ABC", (3, 4, 5), strict=True)
+    ]
+    cautions = [text for text in found.verdict() if text.startswith("Caution: ")]
+    assert [caution.partition(", so intervals")[0] for caution in cautions] == few
+    alike = compare(dict(zip("ABC", p, strict=True)), right[0], clusters=labels)
+    (caution,) = [text for text in alike.verdict() if text.startswith("Caution: ")]
+    assert caution.startswith("Caution: one outcome occurs in only 3 clusters")
 
 
 def test_images_are_clusters_unless_they_are_not() -> None:

@@ -68,6 +68,23 @@ def test_costs_imply_the_threshold_and_what_it_saves() -> None:
     assert f"{int((frame['risk'] >= 0.1).sum()):,} of 1,500 rows are treated" in out
 
 
+def test_a_loss_is_said_to_cost_more() -> None:
+    """The scores put rows without the event first, so that acting on them costs more than treating nobody."""
+    rng = np.random.default_rng(0)
+    p = rng.random(600)
+    frame = pd.DataFrame({"risk": p, "died": (rng.random(600) < 0.3 * (1 - p)).astype(int)})
+    frame.to_csv("visits.csv", index=False)
+    nobody, everyone, model = (mean_cost(frame, t, 1, 1) for t in (2.0, 0.0, 0.5))
+    costs = ("--cost-of-false-positive", "1", "--cost-of-false-negative", "1")
+    numbers = summary(*SCORES, *costs)["chosen"]
+    low, high = (-numbers[end][0] for end in ("highs", "lows"))
+    _, out, _ = run(*SCORES, *costs)
+    words = " ".join(out.split())
+    assert model > nobody
+    assert f"this costs {model - nobody:.4f} more per row (95 % CI {low:.4f} to {high:.4f})" in words
+    assert f"treating everyone costs {everyone - nobody:.4f} more." in words
+
+
 def test_only_the_ratio_of_the_costs_matters_for_the_threshold() -> None:
     assert WrongDecisions(2, 18).threshold == pytest.approx(WrongDecisions(1, 9).threshold)
     assert WrongDecisions(1, 1).threshold == 0.5

@@ -738,7 +738,7 @@ def apply(ctx: click.Context, /, **params: Any) -> None:
     """  # noqa: D301
     names = ("logits", "percent", "odds", "encoding", "sheet", "header_line")
     options = CommandOptions(**{name: params[name] for name in names})
-    shared.check(ctx, shared.problems_of_numbers(options))
+    shared.check(ctx, shared.problems_of_numbers(ctx, options))
     with _failing(ctx, options):
         from calibrant.cli import loading
 

@@ -362,7 +362,6 @@ class _OfRows(_OfFiles):
         return f"{self.rows.paths[0]}: {problem}, so the two columns look swapped; {remedy}"
 
     def _remedy(self, error: InputError) -> str:
-        """Return the remedy for an error of the library."""
         if error.fault is Fault.PROBABILITIES_AS_LOGITS and not self.options.logits:
             return "the name of the array suggests logits; if it holds probabilities, rename it to probs"
         remedy = None
@@ -563,30 +562,14 @@ def _distinct(targets: np.ndarray[Any, Any]) -> list[str]:
 _FEW_OTHERS: Final = 0.02
 
 #: Words for rows whose outcome is not known.
-_UNKNOWN: Final = re.findall(
-    r"\w+",
-    """
-    mkt cancel canceled cancelled void voided ambiguous annulled unresolved pending open unknown undecided unclear
-    invalid abandoned postponed withdrawn disputed
-    """,
+_UNKNOWN: Final = (
+    *("mkt", "cancel", "canceled", "cancelled", "void", "voided", "ambiguous", "annulled", "unresolved", "pending"),
+    *("open", "unknown", "undecided", "unclear", "invalid", "abandoned", "postponed", "withdrawn", "disputed"),
 )
-
 
 #: Words for a game that nobody wins: neither the event nor its absence.
 _TIES: Final = (
-    "0.5",
-    "t",
-    "d",
-    "tie",
-    "tied",
-    "draw",
-    "drawn",
-    "push",
-    "half",
-    "remis",
-    "unentschieden",
-    "nul",
-    "empate",
+    *("0.5", "t", "d", "tie", "tied", "draw", "drawn", "push", "half", "remis", "unentschieden", "nul", "empate"),
 )
 
 

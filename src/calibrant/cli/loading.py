@@ -218,7 +218,7 @@ def _load_files(
     """Read the rows of each model from files of its own, and match them; logs are matched by their questions."""
     logs = all(map(is_log, paths))
     options = replace(options, on_questions=logs)
-    loaded = [_load_model(options, model, step) for model in models]
+    loaded = [_evaluated(options, [model], step) for model in models]
     if logs and len(paths) == len(models):
         names = models_of(paths) or names
     own = options.own_outcomes
@@ -235,7 +235,7 @@ def _load_long(ctx: click.Context, options: CommandOptions, step: Progress) -> F
             option = "--paired" if options.paired else "--independent"
             msg = f"{option} does not work with --on, which pairs the rows; leave one of them out"
             raise click.UsageError(msg, ctx)
-        every = _load_model(options, options.files[0], step)
+        every = _evaluated(options, options.files[:1], step)
         return matched(by_model(every), own=options.own_outcomes, long=True)
     judging = Judging(options.notion, False, weights_are=options.weights_are)
     loaded = cast("FileSketch", _read(options.files, options, judging, step, keep=False))
@@ -306,11 +306,6 @@ def _load_columns(options: CommandOptions, step: Progress) -> FileModels:
             if options.logits or read.logits[name]:
                 check_logits(read.arrays[argument])
     return read
-
-
-def _load_model(options: CommandOptions, model: str, step: Progress) -> FilePredictions:
-    """Read the predictions of one model from files of its own, and evaluate their events for their errors."""
-    return _evaluated(options, [model], step)
 
 
 def _evaluated(options: CommandOptions, files: Sequence[str], step: Progress | None) -> FilePredictions:

@@ -62,17 +62,11 @@ _OF_OUTCOMES: Final = (
 )
 #: The parameters of ``recalibrate`` for the scores of a file.
 _OF_FILE: Final = (
-    "files",
-    "reference_path",
-    "score",
-    "probs",
-    "weight",
-    "clusters",
-    "where",
-    "percent",
-    "odds",
-    "logits",
+    *("files", "reference_path", "score", "probs", "weight", "clusters", "where", "percent", "odds", "logits"),
 )
+
+#: The parameters that say how the text or the sheet of a file is read.
+OF_STORED: Final = ("encoding", "sheet", "header_line")
 
 Command = Callable[..., Any]
 Declaration = Callable[[Command], Command]
@@ -561,36 +555,29 @@ def problems_of_report(ctx: click.Context, options: CommandOptions) -> Iterator[
             problem = f"with --notion {options.notion}, a tolerance is available only for the ECE"
             yield f"--tolerance-of {options.tolerance_of}: {problem}; leave --tolerance-of out"
     if options.ordered:
-        yield from _of_ordered(options)
+        yield from _of_ordered(ctx, options)
     if options.marginal and not options.by:
         yield "--marginal needs the columns of --by; pass --by too, such as --by sex --by ward --marginal"
     if options.engine == "spark":
-        yield from _of_spark(options)
+        yield from _of_spark(ctx, options)
     elif options.master is not None:
         yield "--master works only with --engine spark; pass --engine spark too"
 
 
-def _of_ordered(options: CommandOptions) -> Iterator[Problem]:
+def _of_ordered(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the options that do not work with ordered levels."""
     if options.notion == "multilabel":
         yield "--notion multilabel is for labels that do not exclude each other; leave --ordered out"
-    for option in _given({"--score": options.score, "--engine spark": options.engine == "spark"}):
+    for option in [*given(ctx, options, "score"), *["--engine spark"] * (options.engine == "spark")]:
         yield f"{option} does not work with --ordered, which needs rows with probabilities of levels; leave one out"
 
 
-def _of_spark(options: CommandOptions) -> Iterator[Problem]:
+def _of_spark(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the options that Spark has not."""
     if options.exact:
         yield "--exact keeps the rows in this process, but Spark does not; pass only one of --exact and --engine spark"
-    others: dict[str, Any] = {
-        "--targets": options.targets_file,
-        "--logits": options.logits,
-        "--keep-going": options.keep_going,
-    }
-    others |= {"--odds": options.odds, "--events": options.events}
-    others |= {"--decimal-comma": options.decimal_comma, "--encoding": options.encoding, "--sheet": options.sheet}
-    others |= {"--header-line": options.header_line}
-    for option in _given(others):
+    others = ("targets_file", "logits", "keep_going", "odds", "events", "decimal_comma", *OF_STORED)
+    for option in given(ctx, options, *others):
         yield f"{option} is not available with --engine spark; pass only one of the two options"
     if options.notion == "multilabel":
         remedy = "report on each label separately with --score and --outcome"
@@ -626,7 +613,6 @@ def problems_of_recalibrate(ctx: click.Context, options: CommandOptions) -> Iter
 
 
 def _of_prior(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
-    """Yield the problems of the options of a map for another event rate."""
     known, estimated = options.prior is not None, options.estimate_prior
     faulty = _is_faulty(ctx, "prior", "trained_prior")
     if known and estimated:
@@ -669,26 +655,34 @@ def _of_shares(options: CommandOptions) -> Iterator[Problem]:
 
 def _of_benefit(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of thresholds by net benefit, which no error rate is certified for."""
-    costs = {"cost_of_false_positive": options.cost_of_false_positive}
-    costs["cost_of_false_negative"] = options.cost_of_false_negative
+    costs = ("cost_of_false_positive", "cost_of_false_negative")
+    named = "--cost-of-false-positive"
     if options.thresholds is not None:
-        for option in _given({f"--{name.replace('_', '-')}": cost for name, cost in costs.items()}):
+        named = "--thresholds"
+        for option in given(ctx, options, *costs):
             yield f"{option} implies a threshold, and --thresholds names thresholds; pass only one of the two"
-    elif None in costs.values() and not any(_is_faulty(ctx, name) for name in costs):
+    elif len(given(ctx, options, *costs)) < len(costs) and not _is_faulty(ctx, *costs):
         yield "--cost-of-false-positive and --cost-of-false-negative belong together; pass both"
-    named = "--thresholds" if options.thresholds is not None else "--cost-of-false-positive"
-    certified: dict[str, Any] = {
-        "--max-risk": options.max_risk,
-        "--yes-risk": options.yes_risk,
-        "--no-risk": options.no_risk,
-    }
-    certified |= {"--method": options.certified_by, "--largest-cluster": options.largest_cluster}
-    certified |= {"--max-weight": options.max_weight, "--per-class": options.per_class, "--each": options.each}
-    certified |= {"--gates": options.gates_path, "--cost-of-error": options.cost_of_error, "--by": options.by}
-    certified |= {"--cost-of-referral": options.cost_of_referral, "--probs": options.probs}
-    certified["--notion top-label"] = options.notion == "top-label"
-    for option in _given(certified):
+    certified = given(
+        *(
+            ctx,
+            options,
+            "max_risk",
+            "yes_risk",
+            "no_risk",
+            "certified_by",
+            "largest_cluster",
+            "max_weight",
+            "per_class",
+        ),
+        *("each", "gates_path", "cost_of_error", "by", "cost_of_referral", "probs"),
+    )
+    for option in [*certified, *_of_top_label(options)]:
         yield f"{option} does not work with {named}; leave one of the two out"
+
+
+def _of_top_label(options: CommandOptions) -> list[str]:
+    return ["--notion top-label"] if options.notion == "top-label" else []
 
 
 def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -697,21 +691,17 @@ def problems_of_threshold(ctx: click.Context, options: CommandOptions) -> Iterat
     if options.by_benefit:
         yield from _of_benefit(ctx, options)
         return
-    sides = {"yes_risk": options.yes_risk, "no_risk": options.no_risk}
-    is_wrong = any(_is_faulty(ctx, side) for side in sides)
-    if (options.yes_risk is None) != (options.no_risk is None) and not is_wrong:
+    if (options.yes_risk is None) != (options.no_risk is None) and not _is_faulty(ctx, "yes_risk", "no_risk"):
         yield "--yes-risk and --no-risk belong together; pass both, or --max-risk for one kind of decision"
     elif options.yes_risk is not None:
-        others = {"--max-risk": options.max_risk, "--by": options.by, "--probs": options.probs}
-        others["--notion top-label"] = options.notion == "top-label"
-        for option in _given({**others, "--per-class": options.per_class}):
+        others = given(ctx, options, "max_risk", "by", "probs")
+        for option in [*others, *_of_top_label(options), *given(ctx, options, "per_class")]:
             yield f"{option} does not work with --yes-risk and --no-risk; leave {option} out, or the other two"
     if options.gates_path is not None and options.question is not None:
         yield "--gates writes the thresholds of all questions; leave --question out"
     if options.per_class and options.by:
         yield "--per-class and --by exclude each other; pass only one of the two options"
-    bounds = {"--largest-cluster": options.largest_cluster, "--max-weight": options.max_weight}
-    for option in _given(bounds):
+    for option in given(ctx, options, "largest_cluster", "max_weight"):
         needed, column = ("--cluster", options.clusters) if "cluster" in option else ("--weight", options.weight)
         if not column:
             yield f"{option} is for {needed}; pass {needed} too"
@@ -731,14 +721,14 @@ def problems_of_monitor(ctx: click.Context, options: CommandOptions) -> Iterator
     if options.tolerance is not None and options.tolerance_odds is not None:
         yield "--tolerance and --tolerance-odds exclude each other; pass only one of the two options"
     if options.time is not None:
-        for option in _given({"--label": options.label, "--by": options.by}):
+        for option in given(ctx, options, "label", "by"):
             alone = "run the command once for each slice, with a file of this slice"
             yield f"{option} does not work with --time; leave one of them out: without --time, {alone}"
     if not options.files:
         names = ("label", "groups", "time", "alpha", "tolerance", "tolerance_odds", "max_weight", "threshold_path")
         typed = [name for name in names if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-        for option in _given({f"--{name.removesuffix('_path')}": getattr(options, name) for name in typed}):
-            yield f"{option.replace('_', '-')} describes a slice; name the file of the slice too, such as week31.csv"
+        for option in given(ctx, options, *typed):
+            yield f"{option} describes a slice; name the file of the slice too, such as week31.csv"
 
 
 def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
@@ -754,19 +744,7 @@ def problems_of_one_model(ctx: click.Context, options: CommandOptions) -> Iterat
 _OF_RESULTS: Final = frozenset(
     {
         *("files", "correct", "sparse", "by", "by_values", "on", "clusters", "where", "labels", "level", "timezone"),
-        *(
-            "conditions",
-            "gate",
-            "decimal_comma",
-            "encoding",
-            "sheet",
-            "header_line",
-            "quiet",
-            "config",
-            "no_config",
-            "title",
-            "date",
-        ),
+        *("conditions", "gate", "decimal_comma", *OF_STORED, "quiet", "config", "no_config", "title", "date"),
         *("open_page", "json_path", "html_path", "markdown_path", "png_path", "svg_path", "pdf_path", "dpi"),
     }
 )
@@ -792,20 +770,12 @@ def problems_of_results(ctx: click.Context, options: CommandOptions) -> Iterator
             return
 
 
-def _of_columns(options: CommandOptions) -> Iterator[Problem]:
+def _of_columns(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of models that are columns of one file."""
     if len(set(options.models)) < max(len(options.models), 2):
         yield "--scores", f"{quoted(options.scores or '')}; name two models or more, each once, such as old,new"
-    for_files = {
-        "--score": options.score,
-        "--probs": options.probs,
-        "--targets": options.targets_file,
-        "--on": () if options.sparse else options.on,
-        "--baseline": options.baseline,
-        "--paired": options.paired,
-        "--independent": options.paired is False,
-    }
-    for option in _given(for_files)[:1]:
+    for_files = ("score", "probs", "targets_file", *(() if options.sparse else ("on",)), "baseline", "paired")
+    for option in given(ctx, options, *for_files)[:1]:
         problem = f"--scores names models in one file, but {option} is for separate files; pass only one of the two"
         yield problem + ", and name the baseline first in --scores" * (option == "--baseline")
     if options.own_outcomes is not None:
@@ -822,7 +792,7 @@ def problems_of_compare(ctx: click.Context, options: CommandOptions) -> Iterator
             yield "--correct compares models by question; name the column of the question with --on"
         return
     if options.scores is not None:
-        yield from _of_columns(options)
+        yield from _of_columns(ctx, options)
     elif not options.baseline and len(options.files) == 1 and not _may_be_several(options.files[0]) and not options.by:
         yield single_file(options)
     if options.is_long and not options.on:
@@ -837,9 +807,15 @@ def _may_be_several(name: str) -> bool:
     return has_magic(name) or os.path.isdir(name)
 
 
-def _given(values: Mapping[str, Any]) -> list[str]:
-    """Return the options that have a value."""
-    return [option for option, value in values.items() if value not in (None, (), False)]
+def given(ctx: click.Context, options: CommandOptions, *names: str) -> list[str]:
+    """Return the options of the parameters with these names that have a value, such as ``--on``."""
+    params, found = {param.name: param for param in ctx.command.params}, []
+    for param, value in ((params[name], getattr(options, name)) for name in names if name in params):
+        if value is False and param.secondary_opts:  # the second of two opposite options
+            found.append(param.secondary_opts[0])
+        elif value is not None and value is not False and value != ():
+            found.append(label(param))
+    return found
 
 
 def single_file(options: CommandOptions) -> str:
@@ -869,29 +845,26 @@ def _of_both(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     typed = ctx.get_parameter_source("dpi") is ParameterSource.COMMANDLINE
     if typed and options.png_path is None and not _is_faulty(ctx, "png_path", "dpi"):
         vector = next((f"--{kind}" for kind in ("svg", "pdf") if getattr(options, f"{kind}_path") is not None), "")
-        why = (
-            (f"{vector} writes a vector image, which has no resolution")
-            if vector
-            else "it sets the resolution of a PNG file"
-        )
+        why = "it sets the resolution of a PNG file"
+        if vector:
+            why = f"{vector} writes a vector image, which has no resolution"
         yield f"--dpi works only with --png, because {why}; pass --png too, or leave --dpi out"
     if options.by_values and not options.by:
         yield "--by-values works only with --by; pass --by too"
     if options.labels and options.class_names:
         yield "--labels and --class-names both name the classes; pass only one of the two options"
-    yield from problems_of_numbers(options)
+    yield from problems_of_numbers(ctx, options)
 
 
-def problems_of_numbers(options: CommandOptions) -> Iterator[Problem]:
+def problems_of_numbers(ctx: click.Context, options: CommandOptions) -> Iterator[Problem]:
     """Yield the problems of the options that say how numbers are written: as logits, per cents, odds or counts."""
-    written = _given({"--logits": options.logits, "--percent": options.percent, "--odds": options.odds})
+    written = given(ctx, options, "logits", "percent", "odds")
     if len(written) > 1:
         yield f"{' and '.join(written)} exclude each other; pass only one of them"
     if (options.events is None) != (options.trials is None):
         yield "--events and --trials belong together; pass both"
     elif options.events is not None:
-        others = {"--outcome": options.outcome, "--target": options.target, "--weight": options.weight}
-        for option in _given({**others, "--probs": options.probs, "--on": options.on}):
+        for option in given(ctx, options, "outcome", "target", "weight", "probs", "on"):
             yield f"{option} does not work with --events and --trials, which already contain the outcomes; leave it out"
         if options.weights_are == "sampling":
             yield (

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from calibrant.cli import console
-from calibrant.cli.options import ENGINES, CommandOptions
+from calibrant.cli.options import ENGINES, OF_STORED, CommandOptions
 from calibrant.errors import CalibrantError, quoted
 from calibrant.render.words import named, short
 from calibrant.runtime.process import undone
@@ -244,7 +244,6 @@ def _write_all(
 
 
 def _described(result: Result, source: Source, options: CommandOptions) -> dict[str, Any]:
-    """Return a result as plain Python."""
     from calibrant.report.report import Report
 
     curves = any((options.json_path, options.html_path, options.open_page))
@@ -334,18 +333,22 @@ def _pooled(predictions: FileRead, options: CommandOptions) -> dict[str, str]:
         are_pooled, files = f"The models in {quoted(options.by[0])} are pooled.", predictions.paths[:1]
     else:
         return {}
-    names = {"--score": options.score, "--probs": options.probs}
-    names |= {"--outcome": options.outcome, "--target": options.target, "--where": options.where}
-    names |= {"--weight": options.weight, "--weights-are": options.weights_are}
-    names |= {"--encoding": options.encoding, "--sheet": options.sheet}
-    names |= {"--header-line": None if options.header_line is None else str(options.header_line)}
-    flags = {"--logits": options.logits, "--percent": options.percent, "--decimal-comma": options.decimal_comma}
     named = [part for name in options.by for part in ("--by", name)]
-    named += [part for option, name in names.items() if name is not None for part in (option, name)]
+    named += _typed(options, "score", "probs", "outcome", "target", "where", "weight", "weights_are", *OF_STORED)
     named += [part for name in options.clusters for part in ("--cluster", name)]
-    named += [option for option, given in flags.items() if given]
+    named += _typed(options, "logits", "percent", "decimal_comma")
     command = shlex.join(["calibrant", "compare", *files, *named])
     return {"pooled": f"{are_pooled} To compare the models, use: {command}"}
+
+
+def _typed(options: CommandOptions, *names: str) -> list[str]:
+    """Return the options with these names that have a value, as the words of a command."""
+    words = []
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value is not False:
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return words
 
 
 def _have_common_questions(predictions: FileRead) -> bool:
@@ -403,6 +406,7 @@ def _source(sources: Mapping[str, Any], predictions: FileRead, options: CommandO
         files=", ".join(_names(predictions.paths)),
         where=options.where or "",
         columns=predictions.described(),
+        reading=shlex.join(_typed(options, *OF_STORED)),
         timezone=options.timezone_used or "",
         protocol=predictions.protocol or "",
         options=_configured(options),

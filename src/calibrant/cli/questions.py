@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from calibrant.cli.options import ENGINES, CommandOptions
+from calibrant.cli.options import ENGINES, CommandOptions, given
 from calibrant.errors import FileError, InputError, nearest, quoted
 from calibrant.files.decision_rows import IDS
 from calibrant.files.decisions import is_decision_log, read_files
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from calibrant.thresholds.result import Method, ThresholdResult
 
 _LISTED: Final = 4  # questions
+#: The parameters that do nothing for logs.
+_OF_COLUMNS: Final = (
+    *("where", "clusters", "weight", "weights_are", "class_names", "labels", "notion", "targets_file", "ignore_index"),
+    *("logits", "ordered", "percent", "decimal_comma", "odds", "events", "header_line", "sketch_path", "exact"),
+    *("keep_going", "per_class", "cost_of_error", "baseline", "paired", "own_outcomes"),
+)
 _A_LOG: Final = "the log of a decision model, which answers named questions"
 
 
@@ -82,10 +88,7 @@ def _are_logs(ctx: click.Context, options: CommandOptions, paths: Sequence[str])
     columns = any((options.score, options.probs, options.outcome, options.target, options.scores))
     logs = [] if columns or options.engine != ENGINES[0] else [path for path in paths if is_decision_log(path)]
     if not logs:
-        wanted: dict[str, Any] = {"--question": options.question, "--truth": options.truth_path, "--yes": options.yes}
-        wanted |= {"--gates": options.gates_path, "--each": options.each or None, "--stated": options.stated or None}
-        named = next((option for option, value in wanted.items() if value is not None), None)
-        if named is not None:
+        for named in given(ctx, options, "question", "truth_path", "yes", "gates_path", "each", "stated"):
             remedy = f"leave {named} out" if not columns else "leave --score, --probs, --outcome and --target out"
             raise FileError(paths[0], f"{named} is only for {_A_LOG}", remedy)
         if options.groups is not None and not options.by:
@@ -119,11 +122,6 @@ def _listed(log: DecisionLog) -> str:
     return ", ".join(list(log)[:_LISTED]) + f" and {len(log) - _LISTED:,} more" * (len(log) > _LISTED)
 
 
-def _unused_sheet(options: CommandOptions) -> str | None:
-    """Return the sheet that is named though no file is a workbook: logs are not, but their labels may be."""
-    return None if is_workbook(options.truth_path or "") else options.sheet
-
-
 def _check(ctx: click.Context, options: CommandOptions) -> None:
     """Reject options that a log of decisions does not take."""
     if options.time is not None:
@@ -132,56 +130,24 @@ def _check(ctx: click.Context, options: CommandOptions) -> None:
             "one period at a time"
         )
         raise click.UsageError(msg, ctx)
-    by_group = ctx.info_name == "threshold" and len(options.by) == 1
-    others: dict[str, Any] = {
-        "--by": () if by_group else options.by,
-        "--where": options.where,
-        "--cluster": options.clusters,
-        "--weight": options.weight,
-        "--weights-are": options.weights_are,
-        "--class-names": options.class_names,
-        "--labels": options.labels,
-        "--notion": options.notion,
-        "--targets": options.targets_file,
-        "--ignore-index": options.ignore_index is not None,
-        "--logits": options.logits,
-        "--ordered": options.ordered,
-        "--percent": options.percent,
-        "--decimal-comma": options.decimal_comma,
-        "--odds": options.odds,
-        "--events": options.events,
-        "--sheet": _unused_sheet(options),
-        "--header-line": options.header_line,
-        "--sketch": options.sketch_path,
-        "--exact": options.exact,
-        "--keep-going": options.keep_going,
-        "--per-class": options.per_class,
-        "--cost-of-error": options.cost_of_error is not None,
-        "--method betting": options.certified_by == "betting",
-        "--baseline": options.baseline,
-        "--paired": options.paired,
-        "--independent": options.paired is False,
-        "--own-outcomes": options.own_outcomes,
-        "--same-outcomes": options.own_outcomes is False,
-    }
-    for option, value in others.items():
-        if value:
-            msg = f"{option} does not work with {_A_LOG}; leave it out, or name columns with --probs"
-            raise click.UsageError(msg, ctx)
+    unused: tuple[str, ...] = _OF_COLUMNS
+    if ctx.info_name != "threshold" or len(options.by) != 1:  # which has thresholds of groups
+        unused = ("by", *unused)
+    if not is_workbook(options.truth_path or ""):  # logs are none, but their labels may be
+        unused = (*unused, "sheet")
+    for option in [*given(ctx, options, *unused), *["--method betting"] * (options.certified_by == "betting")]:
+        msg = f"{option} does not work with {_A_LOG}; leave it out, or name columns with --probs"
+        raise click.UsageError(msg, ctx)
     if options.groups is not None and options.question is not None:
         msg = "--groups names the questions to monitor together; leave --groups or --question out"
         raise click.UsageError(msg, ctx)
-    of_one: dict[str, Any] = {"--since-onset": options.since_onset_path}
-    of_one |= {"--thresholds": options.thresholds, "--cost-of-false-positive": options.cost_of_false_positive}
-    of_one |= {"--yes-risk": options.yes_risk is not None, "--no-risk": options.no_risk is not None}
+    of_one = ["since_onset_path", "thresholds", "cost_of_false_positive", "yes_risk", "no_risk"]
     if not options.state_path:  # a monitor has pictures and a tolerance for all questions
-        of_one |= {"--png": options.png_path, "--svg": options.svg_path, "--pdf": options.pdf_path}
-        of_one |= {"--sql": options.sql_path, "--onnx": options.onnx_path}
+        of_one += ["png_path", "svg_path", "pdf_path", "sql_path", "onnx_path"]
     if not options.state_path and ctx.info_name != "compare":  # which asks these of every question
-        of_one |= {"--fail-if": options.conditions, "--tolerance": options.tolerance is not None}
-        of_one |= {"--bands": options.bands != CommandOptions.bands}
-    for option, value in of_one.items():
-        if value and options.question is None:
+        of_one += ["conditions", "tolerance", *["bands"] * (options.bands != CommandOptions.bands)]
+    if options.question is None:
+        for option in given(ctx, options, *of_one):
             msg = f"{option} works only for one question; name it with --question"
             raise click.UsageError(msg, ctx)
 

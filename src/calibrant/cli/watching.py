@@ -240,6 +240,9 @@ def _threshold(path: str, question: str | None) -> dict[str, Any]:
         isinstance(part, dict) and isinstance(part.get("name"), str) for part in parts
     ):
         raise FileError(path, "is not a file with the thresholds of questions", remedy)
+    if found.get("groups"):
+        problem = "contains thresholds of groups of rows, which a monitor of a question does not have"
+        raise FileError(path, problem, "certify the thresholds without --by")
     entries: dict[str, dict[str, Any]] = {part["name"]: part for part in parts}
     if question not in entries:
         raise FileError(path, f"contains no threshold for the question {quoted(question)}", nearest(question, entries))

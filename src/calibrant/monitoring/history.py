@@ -81,6 +81,7 @@ class PromiseSeen(NamedTuple):
     broken: bool
     question: str
     composite_of: tuple[str, ...]
+    group: str
 
 
 class History(NamedTuple):

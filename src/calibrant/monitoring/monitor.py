@@ -33,7 +33,7 @@ from calibrant.monitoring.evidence import (
     growth_of_clusters,
 )
 from calibrant.monitoring.history import GroupSeen, History, PromiseSeen, SliceSeen
-from calibrant.monitoring.promise import Promise
+from calibrant.monitoring.promise import STORED, Promise
 from calibrant.monitoring.slices import SUMS, Drift, Group, Impossible, Slice, drift_of
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, Shown
@@ -268,13 +268,13 @@ class Monitor(Shown):
         held = rows > 0
         frame = Frame.of(rows[held], np.clip(scores[held] / rows[held], 0.0, 1.0))
         grown, wealth = self._slice(name, data, frame, unit)
-        tables: dict[str | tuple[str, ...], ReliabilityTable] = {"": table, **composites}
-        for question in kinds:
-            tables[question] = data.groups[question].tables[0]
-        promises = [
-            promise.updated(tables[promise.subject], unit) if promise.subject in tables else promise
-            for promise in self._promises
-        ]
+        of_groups = {name: one.tables[0] for name, one in data.groups.items()}
+        of_rows: dict[str | tuple[str, ...], ReliabilityTable] = {"": table, **composites}
+        of_rows |= {question: of_groups[question] for question in kinds}
+        promises = []
+        for promise in self._promises:
+            seen = of_groups.get(promise.group) if promise.group else of_rows.get(promise.subject)
+            promises.append(promise if seen is None else promise.updated(seen, _unit_in(seen, unit)))
         questions = self._questions or ("" if not kinds else "open" if self._groups is None else "declared")
         found = self._grown_groups(data.groups, frame, unit, kinds)
         block = window.Block.of(len(self._slices), on_grid)
@@ -314,6 +314,15 @@ class Monitor(Shown):
             expected = "independent rows with a threshold"
             remedy = "monitor the threshold separately, with one row for each cluster"
             raise InputError("clusters", expected, "clusters", remedy)
+        known = data.groups if self._groups is None else self._groups
+        if lacking := [promise.group for promise in self._promises if promise.group and promise.group not in known]:
+            expected = f"the groups of the threshold, which has a promise for {quoted(short(lacking[0]))}"
+            got = named([quoted(short(name)) for name in known], _NAMED) or "no groups"
+            remedy = (
+                "pass the group of each row (--by) and name all groups with groups= (--groups), "
+                "or certify the threshold without groups"
+            )
+            raise InputError("groups", expected, got, remedy)
 
     def _check_log(self, log: DecisionLog) -> None:
         """Reject a log after slices of one event, with a threshold, or with other questions than before."""
@@ -325,6 +334,10 @@ class Monitor(Shown):
             remedy = "pass what certify_questions returned, or monitor one question alone (--question)"
             expected = "thresholds that name their questions, because probs is a DecisionLog"
             raise InputError("threshold", expected, "a threshold without a question", remedy)
+        if any(promise.group for promise in self._promises):
+            remedy = "certify the thresholds without groups (--by), or monitor the log of each group alone"
+            expected = "thresholds without groups, because the groups of a monitored log are its questions"
+            raise InputError("threshold", expected, "thresholds of groups", remedy)
         groups = self._groups or {}
         if self._groups is not None and self._questions != "open":
             self._check_declared(log, "questions")
@@ -453,10 +466,10 @@ class Monitor(Shown):
         for name, one in data.items():
             new = Group(mixture=Mixture.start(len(TILTS)), since=len(self._slices))
             group, cells = groups.get(name, new), Cells.from_table(one.tables[0])
-            own_unit = 1.0 if one.tables[0].whole else unit  # equal weights of a group become rows
+            growth = self._growth(one, _clustered(one), frame, _unit_in(one.tables[0], unit))
             groups[name] = replace(
                 group,
-                mixture=group.mixture.grown(self._growth(one, _clustered(one), frame, own_unit)),
+                mixture=group.mixture.grown(growth),
                 n=group.n + cells.total,
                 gap=group.gap + float(cells.gap_sums.sum()),
                 impossible=group.impossible + self._impossible(one),
@@ -474,8 +487,10 @@ class Monitor(Shown):
         ----------
         threshold : Threshold, TwoSidedThreshold, QuestionThresholds or dict
             What `calibrant.certify_threshold`, `calibrant.certify_two_sided` or `calibrant.certify_questions` returned,
-            or its dictionary. Both sides of a threshold, or the thresholds of all questions, raise a false alarm with a
-            probability of at most ``alpha`` together.
+            or its dictionary. Both sides of a threshold, or the thresholds of all groups or questions, raise a false
+            alarm with a probability of at most ``alpha`` together. With thresholds of groups, the common threshold is
+            watched too, and the monitor needs these groups; for thresholds of predicted classes, the groups are the
+            predicted classes.
 
         Raises
         ------
@@ -483,8 +498,8 @@ class Monitor(Shown):
             Without a certified threshold.
         """
 
-        def key(promise: Promise) -> tuple[float, str, float, str | tuple[str, ...]]:
-            return promise.value, promise.side, promise.max_risk, promise.subject
+        def key(promise: Promise) -> tuple[Any, ...]:
+            return promise.value, promise.side, promise.max_risk, promise.group, promise.subject
 
         known = set(map(key, self._promises))
         new = [each for each in Promise.of(threshold) if key(each) not in known]
@@ -704,6 +719,7 @@ class Monitor(Shown):
                     promise.log_evidence >= -math.log(self.alpha),
                     promise.question,
                     promise.composite_of,
+                    promise.group,
                 )
                 for promise in self._promises
             ),
@@ -791,32 +807,17 @@ class Monitor(Shown):
             if self._groups is None
             else {
                 name: {
-                    "n": group.n,
-                    "gap": group.gap,
-                    "impossible": group.impossible,
+                    **{key: getattr(group, key) for key in ("n", "gap", "impossible", "kind", "since")},
                     "most": group.most if math.isfinite(group.most) else None,
-                    "logs": state.pack(group.mixture.logs),
-                    "slices": group.mixture.slices,
-                    "kind": group.kind,
-                    "since": group.since,
+                    **_stored(group.mixture),
                 }
                 for name, group in self._groups.items()
             },
             "promises": [
                 {
-                    "value": promise.value,
-                    "side": promise.side,
-                    "max_risk": promise.max_risk,
-                    "notion": promise.notion,
-                    "n_classes": promise.n_classes,
-                    "question": promise.question,
+                    **{key: getattr(promise, key) for key in STORED},
                     "composite_of": list(promise.composite_of),
-                    "together": promise.together,
-                    "rows": promise.rows,
-                    "errors": promise.errors,
-                    "most": promise.most,
-                    "logs": state.pack(promise.mixture.logs),
-                    "slices": promise.mixture.slices,
+                    **_stored(promise.mixture),
                 }
                 for promise in self._promises
             ],
@@ -831,6 +832,10 @@ class Monitor(Shown):
                 for each in self._slices
             ],
         }
+
+
+def _stored(mixture: Mixture) -> dict[str, Any]:
+    return {"logs": state.pack(mixture.logs), "slices": mixture.slices}
 
 
 def _number(name: str, value: object, low: float, high: float, example: str) -> float:
@@ -867,6 +872,11 @@ def _shares_of(groups: Mapping[str, Group], *, opened: bool) -> tuple[dict[str, 
     sizes = Counter(group.since for group in groups.values())
     shares = {since: 1 / (j * (j + 1) * sizes[since]) for j, since in enumerate(sorted(sizes), 1)}
     return {name: shares[group.since] for name, group in groups.items()}, 1 / (len(sizes) + 1)
+
+
+def _unit_in(table: ReliabilityTable, unit: float) -> float:
+    """Return the bound on the weight of a row of a table: equal weights, also of a group alone, become rows."""
+    return 1.0 if table.whole else unit
 
 
 def _clustered(data: EvaluatedData) -> Clusters | None:

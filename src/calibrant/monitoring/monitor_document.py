@@ -96,7 +96,7 @@ _RESERVE: Final = (
 def document_of(history: History, source: Source, *, full: bool) -> Document:
     """Return the document of a monitor; a full one has pictures."""
     level, alarm, one = percent(history.level), bound_text(history.alpha), len(history.promises) == 1
-    named_sides = not one and not any(each.question or each.composite_of for each in history.promises)
+    named_sides = not one and not any(each.group or each.question or each.composite_of for each in history.promises)
     risks = list(dict.fromkeys(f'"{each.side}" ' * named_sides + percent(each.max_risk) for each in history.promises))
     blocks: list[Block] = []
     if full and len(history.slices) > 1:
@@ -410,11 +410,12 @@ def _promises(history: History) -> Iterator[Sentence]:
 def _promise(part: PromiseSeen, history: History) -> Sentence:
     """Return whether the promise of a threshold is kept so far."""
     value = f"{part.value:.4g}" if 0.001 <= part.value <= 0.999 else f"{part.value:.8g}"
-    subject = (part.question, part.composite_of)
-    both = sum((each.question, each.composite_of) == subject for each in history.promises) > 1
+    subject = (part.group, part.question, part.composite_of)
+    both = sum((each.group, each.question, each.composite_of) == subject for each in history.promises) > 1
     side = f' of "{part.side}"' if both or part.side == "no" else ""
     subjects = [short(name) for name in part.composite_of or [part.question] if name]
     side += f" for {named(subjects, _NAMED)}{' together' * bool(part.composite_of)}" * bool(subjects)
+    side += f" in group {short(part.group)}" * bool(part.group)
     promise = f"the promised error rate of the threshold {value}{side}"
     if math.isnan(part.risk):
         return Sentence(f"Nothing is known yet about {promise}, because no decision was automatic.")

@@ -3,74 +3,73 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar
 
-from calibrant.monitoring.history import History
+from calibrant.monitoring.history import GroupSeen, History, PromiseSeen
 
-#: The values of a gauge with their labels.
-_Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
+Part = TypeVar("Part")
+#: Of each gauge, what it is, and its value of a part.
+_Gauges: TypeAlias = Mapping[str, tuple[str, Callable[[Part], float]]]
 
-#: What each gauge is.
-_HELP: Final = {
-    "evidence": "Largest evidence E against calibration so far.",
-    "log10_evidence": "Decimal logarithm of the largest evidence E so far.",
-    "p_value": "The p-value of calibration, valid at any time.",
-    "alarm": "1 if the model is no longer calibrated, else 0.",
-    "slices": "Number of slices.",
-    "rows": "Number of rows, or their weight.",
-    "mean_difference": "Mean predicted probability minus observed frequency over all slices.",
-    "group_log10_evidence": "Decimal logarithm of the largest evidence against the calibration of a "
-    "group, after closed testing.",
-    "group_called_out": "1 if the group is no longer calibrated, after closed testing, else 0.",
-    "promise_log10_evidence": "Decimal logarithm of the largest evidence that the error rate of a threshold "
-    "exceeds its maximum.",
-    "promise_broken": "1 if the error rate of a threshold exceeds its maximum, else 0.",
-    "promise_risk": "Observed error rate of the automatic decisions.",
-}
 _TEN: Final = math.log(10)
+
+#: The gauges of a monitor, of each group and of each promise: what they are, and their value.
+_OF_MONITOR: Final[_Gauges[History]] = {
+    "evidence": ("Largest evidence E against calibration so far.", lambda seen: seen.evidence),
+    "log10_evidence": ("Decimal logarithm of the largest evidence E so far.", lambda seen: seen.log_evidence / _TEN),
+    "p_value": ("The p-value of calibration, valid at any time.", lambda seen: seen.p_value),
+    "alarm": ("1 if the model is no longer calibrated, else 0.", lambda seen: seen.alarm),
+    "slices": ("Number of slices.", lambda seen: len(seen.slices)),
+    "rows": ("Number of rows, or their weight.", lambda seen: seen.n),
+    "mean_difference": (
+        "Mean predicted probability minus observed frequency over all slices.",
+        lambda seen: seen.mean_difference,
+    ),
+}
+_OF_GROUPS: Final[_Gauges[GroupSeen]] = {
+    "group_log10_evidence": (
+        "Decimal logarithm of the largest evidence against the calibration of a group, after closed testing.",
+        lambda part: part.log_e / _TEN,
+    ),
+    "group_called_out": (
+        "1 if the group is no longer calibrated, after closed testing, else 0.",
+        lambda part: part.called_out,
+    ),
+}
+_OF_PROMISES: Final[_Gauges[PromiseSeen]] = {
+    "promise_log10_evidence": (
+        "Decimal logarithm of the largest evidence that the error rate of a threshold exceeds its maximum.",
+        lambda part: part.log_evidence / _TEN,
+    ),
+    "promise_broken": ("1 if the error rate of a threshold exceeds its maximum, else 0.", lambda part: part.broken),
+    "promise_risk": ("Observed error rate of the automatic decisions.", lambda part: part.risk),
+}
 
 
 def to_text(history: History, model: str = "") -> str:
     """Return the numbers as gauges; ``model`` becomes a label."""
     own = {"model": model} if model else {}
     groups = [({**own, "group": part.name}, part) for part in history.groups]
-    promises = [
-        (
-            {
-                **own,
-                **({"question": part.question} if part.question else {}),
-                **({"composite_of": ",".join(part.composite_of)} if part.composite_of else {}),
-                "threshold": f"{part.value:.17g}",
-                "side": part.side,
-            },
-            part,
-        )
-        for part in history.promises
-    ]
-    gauges: dict[str, _Samples] = {
-        "evidence": [(own, history.evidence)],
-        "log10_evidence": [(own, history.log_evidence / _TEN)],
-        "p_value": [(own, history.p_value)],
-        "alarm": [(own, history.alarm)],
-        "slices": [(own, len(history.slices))],
-        "rows": [(own, history.n)],
-        "mean_difference": [(own, history.mean_difference)],
-        "group_log10_evidence": [(labels, part.log_e / _TEN) for labels, part in groups],
-        "group_called_out": [(labels, part.called_out) for labels, part in groups],
-        "promise_log10_evidence": [(labels, part.log_evidence / _TEN) for labels, part in promises],
-        "promise_broken": [(labels, part.broken) for labels, part in promises],
-        "promise_risk": [(labels, part.risk) for labels, part in promises],
-    }
-    return "".join(_gauge(name, samples) for name, samples in gauges.items() if samples)
+    promises = [({**own, **_labels(part)}, part) for part in history.promises]
+    return _text(_OF_MONITOR, [(own, history)]) + _text(_OF_GROUPS, groups) + _text(_OF_PROMISES, promises)
 
 
-def _gauge(name: str, samples: _Samples) -> str:
-    full = f"calibrant_monitor_{name}"
-    lines = [f"# HELP {full} {_HELP[name]}", f"# TYPE {full} gauge"]
-    for labels, value in samples:
-        inside = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
-        lines.append(f"{full}{f'{{{inside}}}' if inside else ''} {_sample(value)}")
+def _labels(part: PromiseSeen) -> dict[str, str]:
+    subject = {"group": part.group, "question": part.question, "composite_of": ",".join(part.composite_of)}
+    known = {name: label for name, label in subject.items() if label}
+    return {**known, "threshold": f"{part.value:.17g}", "side": part.side}
+
+
+def _text(gauges: _Gauges[Part], parts: Sequence[tuple[Mapping[str, str], Part]]) -> str:
+    """Return the gauges of some parts with their labels; nothing without parts."""
+    lines = []
+    for name, (about, value_of) in gauges.items() if parts else ():
+        full = f"calibrant_monitor_{name}"
+        lines += [f"# HELP {full} {about}", f"# TYPE {full} gauge"]
+        for labels, part in parts:
+            inside = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
+            lines.append(f"{full}{f'{{{inside}}}' if inside else ''} {_sample(value_of(part))}")
     return "".join(f"{line}\n" for line in lines)
 
 

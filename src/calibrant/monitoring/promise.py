@@ -19,6 +19,12 @@ from calibrant.table import GridCells, ReliabilityTable
 MOST_CLASSES: Final = 10**9
 
 
+#: The attributes of a promise that are stored as they are.
+STORED: Final = (
+    *("value", "side", "max_risk", "notion", "n_classes", "group", "question", "together", "rows", "errors", "most"),
+)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Promise:
     """A threshold that is watched: what was promised, and the rows and errors at and above it so far.
@@ -29,14 +35,16 @@ class Promise:
         The threshold, "yes" for rows at and above it or "no" for those at and below, and the largest error rate.
     notion, n_classes : str and int, or None
         The event of the threshold; None if it is not known.
+    group : str
+        The group whose rows it is about, or the predicted class; empty for all rows.
     question : str
         The question of a decision log whose answers it is about; empty for other data.
     composite_of : tuple of str
         The questions that it is about together: of each input, the smallest confidence of the answers, and whether all
         are right; empty for other thresholds.
     together : int
-        How many promises are watched together: both sides of a threshold, or those of all questions. The evidence
-        against each is divided by their number (Bonferroni).
+        How many promises are watched together: both sides of a threshold, or those of all groups or questions. The
+        evidence against each is divided by their number (Bonferroni).
     rows, errors : float
         The rows that were decided automatically, and the errors among them, over all slices.
     mixture : Mixture
@@ -50,6 +58,7 @@ class Promise:
     max_risk: float
     notion: str | None = None
     n_classes: int | None = None
+    group: str = ""
     question: str = ""
     composite_of: tuple[str, ...] = ()
     together: int = 1
@@ -111,18 +120,16 @@ class Promise:
     def of(cls, threshold: Any) -> list[Promise]:
         """Return the promises of a certified threshold, of those of questions, or of their dictionary.
 
-        A threshold has one, or one for each side.
+        A threshold has one, or one for each side. Those of groups have promises of their own.
         """
         try:
             numbers: Any = threshold
             if not isinstance(threshold, dict):
                 options = {} if isinstance(threshold, Mapping) else {"curves": False}
                 numbers = threshold.to_dict(**options)
-            of = {entry["name"]: entry for entry in numbers["questions"]} if "questions" in numbers else {"": numbers}
-            found = [promise for question, each in of.items() for promise in cls._of_sides(each, question)]
-            if numbers.get("composite") is not None:
-                whole = {**numbers["composite"], "composite_of": numbers["composite_of"]}
-                found += cls._of_sides(whole, "")
+            found = cls._of_result(numbers)
+            for part in numbers.get("groups", ()):
+                found += cls._of_result(part, part["name"])
         except (AttributeError, KeyError, TypeError, ValueError):
             found = []
         if not found:
@@ -131,14 +138,26 @@ class Promise:
         return [replace(promise, together=len(found)) for promise in found]
 
     @classmethod
-    def _of_sides(cls, numbers: Mapping[str, Any], question: str) -> list[Promise]:
-        parts = [numbers[side] for side in ("yes", "no") if side in numbers] or [numbers]
-        return [cls._of_part(part, question) for part in parts if part["value"] is not None]
+    def _of_result(cls, numbers: Mapping[str, Any], group: str = "") -> list[Promise]:
+        if "questions" not in numbers:
+            return cls._of_sides(numbers, group)
+        found = [promise for each in numbers["questions"] for promise in cls._of_sides(each, group, each["name"])]
+        if numbers.get("composite") is not None:
+            found += cls._of_sides({**numbers["composite"], "composite_of": numbers["composite_of"]}, group)
+        return found
 
     @classmethod
-    def _of_part(cls, part: Mapping[str, Any], question: str) -> Promise:
-        question = part.get("question", question)
-        require(isinstance(question, str), "a question that is not a text")
+    def _of_sides(cls, numbers: Mapping[str, Any], group: str, question: str = "") -> list[Promise]:
+        parts = [numbers[side] for side in ("yes", "no") if side in numbers] or [numbers]
+        found = [cls._of_part(part, group, question) for part in parts if part["value"] is not None]
+        for part in numbers.get("by_group", ()):
+            found += cls._of_sides(part, part["name"], question)
+        return found
+
+    @classmethod
+    def _of_part(cls, part: Mapping[str, Any], group: str, question: str) -> Promise:
+        group, question = part.get("group", group), part.get("question", question)
+        require(isinstance(group, str) and isinstance(question, str), "a group or a question that is not a text")
         together = part.get("composite_of", [])
         require(isinstance(together, list) and all(isinstance(name, str) for name in together), "no questions")
         notion, n_classes = part.get("notion"), part.get("n_classes")
@@ -150,6 +169,7 @@ class Promise:
             max_risk=number(part["max_risk"], 0.0, 0.5),
             notion=notion,
             n_classes=None if n_classes is None else integer(n_classes, 1, MOST_CLASSES),
+            group=group,
             question=question,
             composite_of=tuple(together),
         )

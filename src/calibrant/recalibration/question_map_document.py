@@ -38,7 +38,7 @@ def document_of(fixes: QuestionRecalibrations, source: Source, *, full: bool) ->
     conclusion = _conclusion(fixes)
     return Document(
         title="Recalibration of questions",
-        headline=headline_of(fixes.log, len(fixes.log)),
+        headline=headline_of(fixes.log.n, len(fixes.log)),
         conclusion=conclusion,
         verdict=[conclusion._replace(text=f"{conclusion.text}."), *_refused(fixes), *cautions_of(fixes.log)],
         blocks=[*_overview(fixes), *_sections(fixes, source, full=full)],

@@ -14,7 +14,7 @@ from calibrant.recalibration.maps import CalibrationMap, plain_fitted
 from calibrant.recalibration.proof import Gain
 from calibrant.render.shown import NO_SOURCE, Shown
 from calibrant.report.report import Report
-from calibrant.results.values import plain, plain_estimate, plain_parts
+from calibrant.results.values import plain, plain_diagram, plain_estimate
 from calibrant.runtime.arrays import Float64s
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
@@ -223,7 +223,7 @@ class Recalibration(RecalibrationResult):
                 for when, report in (("before", self.before), ("after", self.after))
             },
             "diagrams": {
-                when: plain_parts(report, missing)["diagram"]
+                when: plain_diagram(report.diagram, "diagram", missing)
                 for when, report in (("before", self.before), ("after", self.after))
             },
             "curve": plain_curve(self.curve) if curves else None,

@@ -33,7 +33,7 @@ class Source:
         The evaluated event by its column, such as "churned = 1".
     pooled : str
         A sentence on groups that look like models.
-    files, where, columns, timezone, protocol, options : str
+    files, where, columns, reading, timezone, protocol, options : str
         The names of the files, the condition, the columns that were read, and how they were read.
     window : str
         The file with the rows since the onset of a drift.
@@ -44,6 +44,7 @@ class Source:
     files: str = ""
     where: str = ""
     columns: str = ""
+    reading: str = ""
     timezone: str = ""
     protocol: str = ""
     options: str = ""
@@ -54,6 +55,7 @@ class Source:
         return [
             ("files", self.files),
             ("columns", self.columns),
+            ("read with", self.reading),
             ("condition", self.where),
             ("time zone", self.timezone),
             ("protocol", self.protocol),

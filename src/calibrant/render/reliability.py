@@ -213,7 +213,6 @@ def _round_limit(most: float) -> float:
 
 
 def _bin_tips(bins: ReliabilityDiagram, off: Sequence[bool], write: Callable[[float], str]) -> Tips:
-    """Return what the bins say."""
     texts, counted, share = [], counted_in(bins.counts), percent(bins.level)
     filled = np.flatnonzero(bins.counts > 0)
     for b, is_off in zip(filled.tolist(), off, strict=True):

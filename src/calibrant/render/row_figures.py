@@ -113,7 +113,6 @@ def rows_figure(
 
 
 def _floors(rows: Sequence[Row], share: str) -> list[Mark]:
-    """Return the noise floors, if there are any."""
     floors = {i: row.part.floor for i, row in enumerate(rows) if row.part.floor is not None}
     if not floors:
         return []
@@ -246,7 +245,6 @@ def estimates_in(forest: Forest, level: float | None) -> dict[str, Estimate]:
 
 
 def _pooled(forest: Forest, label: str, level: float | None) -> list[Row]:
-    """Return the pooled value and the prediction interval."""
     share, of_level = percent(level or 0), level or math.nan
     part = Estimate(forest.pooled, forest.pooled_low, forest.pooled_high, of_level)
     rows = [Row(Name(("pooled",)), part, "good", tip_of(f"pooled {label}", part, level))]

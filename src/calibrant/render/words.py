@@ -184,6 +184,17 @@ def gathered(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
     return names
 
 
+def explained(pairs: Iterable[tuple[str, str]], most: int | None = None) -> list[str]:
+    """Return each reason once, after the names that it is about; of many names the first ones."""
+    names_by = gathered(pairs).items()
+    return [f"{named(names, len(names) if most is None else most)}: {reason}" for reason, names in names_by]
+
+
+def left_out(left: int, what: str, use: str) -> list[str]:
+    """Return how to see the other ones; nothing if none is left out."""
+    return [f"to see the other {left:,} {what}, use {use} in Python"] if left > 0 else []
+
+
 def steps(n: int, most: int) -> list[int]:
     """Return at most so many of n indices, at equal steps."""
     return sorted({round(i * (n - 1) / (most - 1)) for i in range(most)}) if n > 1 else [0]

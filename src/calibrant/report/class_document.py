@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from calibrant.inputs.weights import integer_weights
 from calibrant.render.blocks import Block, Column, Details, Heading, Sentence, Table, Tile, Tiles
 from calibrant.render.reliability import small_figure
 from calibrant.render.words import amount, capital, chance_text, counted_in_classes, number_text, percent
 from calibrant.report.group_document import correction
 from calibrant.results import ClasswiseCalibration
+from calibrant.results.values import class_bins
 from calibrant.statistics.resampling import alpha_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ def _classes_table(report: Report, classes: ClasswiseCalibration, kind: str) -> 
 
 
 def _about_diagrams(classes: ClasswiseCalibration, kind: str, plural: str) -> str:
-    """Return how to read the small diagrams."""
     counted = counted_in_classes(classes.counts)
     shown = f"Each diagram evaluates the predicted probability of one {kind}. The first {kind} has the largest error."
     if len(classes.errors) > _DRAWN:
@@ -111,18 +110,7 @@ def _tiles(report: Report, classes: ClasswiseCalibration, kind: str, table: Tabl
 
 def _class_bins(report: Report, classes: ClasswiseCalibration) -> Table:
     """Return the filled bins of all classes."""
-    filled, names = classes.counts > 0, _names(report, classes)
-    indices, counts = np.nonzero(filled)[0].tolist(), classes.counts[filled]
-    exact: dict[str, Any] = {
-        "index": indices,
-        "class": [names[k] for k in indices],
-        "left": classes.edges[:, :-1][filled],
-        "right": classes.edges[:, 1:][filled],
-        "count": counts.astype(np.int64) if integer_weights(counts) else counts,
-        "confidence": classes.confidences[filled],
-        "accuracy": classes.accuracies[filled],
-    }
-    for name, ends in (("low", classes.lows), ("high", classes.highs)):
-        if ends is not None:
-            exact[name] = ends[filled]
-    return Table("class-bins", [Column("class", exact["class"], exact)])
+    bins, names = class_bins(classes), _names(report, classes)
+    indices = bins["class"].tolist()
+    of_bins = [names[k] for k in indices]
+    return Table("class-bins", [Column("class", of_bins, {"index": indices, **bins, "class": of_bins})])

@@ -24,7 +24,7 @@ from calibrant.measures.binned.cluster_bins import uniform_sums
 from calibrant.measures.binned.diagram import bin_diagram, inferred_diagram
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.context import Inference
-from calibrant.measures.differences.pair import ComparedModel, absolute_difference
+from calibrant.measures.differences.pair import ComparedModel, absolute_difference, told
 from calibrant.measures.differences.paired import Model, RowPair
 from calibrant.measures.differences.several import Answered, levels_together
 from calibrant.measures.measure import Measure, descriptions_of
@@ -40,6 +40,7 @@ from calibrant.report.compared_models import (
 from calibrant.report.comparison import Comparison, GroupComparison, Pair
 from calibrant.report.leaderboard import (
     DEFAULT,
+    FEW,
     MOST_PAIRED,
     best_first,
     compared_places,
@@ -433,6 +434,7 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
     of_event = data.notion == "positive" and not data.n_classes and not settings.own_outcomes
     return Comparison(
         names=tuple(model.name for model in models),
+        _cautions=_cautions(data, places),
         n=n,
         notion=data.notion,
         n_classes=data.n_classes,
@@ -452,6 +454,17 @@ def _comparison(data: ComparedData, settings: ComparisonSettings) -> Comparison:
         sorted_by=measure.name,
         own_outcomes=settings.own_outcomes,
     )
+
+
+def _cautions(data: ComparedData, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    """Return why intervals are not to be trusted: each warning once, those of a pair alone as one text.
+
+    They are about the pairs of which the verdict speaks: all pairs of few models, or those with the first one.
+    """
+    spoken = [(i, j) for i, j in places if len(data.models) <= FEW or i == 0]
+    of_pairs = [each for i, j in spoken for each in data.pair(data.models[i], data.models[j]).cautions]
+    texts = list(filter(None, (data.flag, *told(of_pairs))))
+    return tuple(texts) if len(places) > 1 or not texts else ("; ".join(texts),)
 
 
 def _compared_places(models: Sequence[ComparedModel], settings: ComparisonSettings) -> list[tuple[int, int]]:

@@ -31,9 +31,7 @@ from calibrant.measures.means.means import PredictionMeans
 from calibrant.measures.measure import Difference, Measure
 from calibrant.measures.ranking.auroc import AUROC
 from calibrant.report.evaluated_data import ONE_IMAGE, cluster_labels, counted_flag
-from calibrant.report.leaderboard import (
-    sorting_measure,
-)
+from calibrant.report.leaderboard import sorting_measure
 from calibrant.runtime.arrays import ArrayLike
 from calibrant.runtime.cached import cached_property
 from calibrant.runtime.dataclass import dataclass
@@ -48,6 +46,8 @@ from calibrant.table.cluster_sums import BucketSums
 
 #: A model's name, what its predictions are called in an error, and the predictions.
 Named = tuple[str, str, Any]
+#: The same with whether they are logits, and with the targets.
+GivenModel = tuple[str, str, Any, Any, Any]
 
 
 def _with(measures: Sequence[Measure], *further: Measure) -> tuple[Measure, ...]:
@@ -108,6 +108,23 @@ class ReadModel(NamedTuple):
         if own:
             scores = (*scores[:2], events.outcomes == 1)
         return cls(name, predictions, notion, own, events, scores)
+
+    @classmethod
+    def read(cls, given: GivenModel, others: Mapping[str, Any], *, own: bool) -> ReadModel:
+        """Read what was given of a model; errors have the name of its argument."""
+        name, argument, probs, is_logits, targets = given
+        try:
+            predictions = as_predictions(probs, targets, logits=is_logits, **others)
+            return cls.of(name, predictions, resolve(predictions, others["notion"]), own=own)
+        except InputError as error:
+            places = {"probs": f"{argument}[0]", "targets": f"{argument}[1]"} if own else {"probs": argument}
+            raise error.renamed(places) from None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its predictions: the number of rows, and of classes unless there is one event."""
+        n, n_classes = self.predictions.n, self.predictions.n_classes
+        return (n,) if self.predictions.layout == "binary" else (n, n_classes)
 
     def take(self, places: NDArray[np.intp]) -> ReadModel:
         """Return what is read of some of the rows."""
@@ -196,28 +213,24 @@ class ComparedData:
 
 
 def read_rows(
-    named: Sequence[tuple[str, str, Any, Any, Any]],
+    named: Sequence[GivenModel],
     others: Mapping[str, Any],
     clusters: ArrayLike | None,
     groups: ArrayLike | None,
     settings: ComparisonSettings,
 ) -> ComparedData:
-    """Read models on the same rows; ``named`` also has whether their numbers are logits, and their targets."""
+    """Read models on the same rows."""
     models: list[ReadModel] = []
-    shapes: list[tuple[int, ...]] = []
     own = settings.own_outcomes
-    for name, argument, probs, is_logits, targets in named:
+    for given in named:
         try:
-            predictions = as_predictions(probs, targets, logits=is_logits, **others)
-            models.append(ReadModel.of(name, predictions, resolve(predictions, others["notion"]), own=own))
+            models.append(ReadModel.read(given, others, own=own))
         except InputError as error:
             if error.argument == "targets" and not own:  # which may be those of the other model
                 check_columns(named, [shape_of(each) for _, _, each, *_ in named])
-            places = {"probs": f"{argument}[0]", "targets": f"{argument}[1]"} if own else {"probs": argument}
-            raise error.renamed(places) from None
-        shapes.append((predictions.n,) if predictions.layout == "binary" else (predictions.n, predictions.n_classes))
-        check_columns(named, shapes)
-        _check_evaluated(models, argument)
+            raise
+        check_columns(named, [model.shape for model in models])
+        _check_evaluated(models, given[1])
     first = models[0].predictions
     labels, one_image = cluster_labels(clusters, first)
     flag = "; ".join(filter(None, (ONE_IMAGE * one_image, counted_flag(first, others["weights_are"]))))

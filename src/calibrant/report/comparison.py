@@ -10,7 +10,7 @@ from calibrant.inputs.predictions import Notion
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE, ShownAsJson
 from calibrant.render.words import named
-from calibrant.report.leaderboard import DEFAULT, Standing
+from calibrant.report.leaderboard import DEFAULT, ONE_ROW, Standing
 from calibrant.results import (
     Decision,
     Description,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 4
 
 _NAMED: Final = 5  # models that the repr names
-_ONE_ROW: Final = "the variance cannot be estimated from one row"
 ONLY_REPORTS: Final = {"floor_mean", "floor_upper", "error_bound"}  # columns that differences lack
 
 
@@ -80,6 +79,10 @@ class RankedModels(ShownAsJson):
     descriptions: Mapping[str, Description]
     leaderboard: tuple[Standing, ...]
     tests: Mapping[str, TestResult]
+
+    def __repr__(self) -> str:
+        names = named([*map(repr, self.names)], _NAMED)
+        return f"<{type(self).__name__} of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -155,6 +158,9 @@ class Comparison(RankedModels):
     leaderboard: tuple[Standing, ...] = ()
     sorted_by: str = DEFAULT
     own_outcomes: bool = False
+    _cautions: tuple[str, ...] = ()  # why intervals are not to be trusted
+
+    __repr__ = RankedModels.__repr__
 
     @property
     def decides(self) -> str:
@@ -204,9 +210,7 @@ class Comparison(RankedModels):
                 {
                     "first": pair.first,
                     "second": pair.second,
-                    "decision": None
-                    if pair.decision is None
-                    else plain(asdict(pair.decision), f"pairs[{i}].decision", missing),
+                    "decision": plain(pair.decision and asdict(pair.decision), f"pairs[{i}].decision", missing),
                     "estimates": {
                         key: self._plain(key, estimate, f"pairs[{i}].estimates.{key}", missing)
                         for key, estimate in pair.estimates.items()
@@ -229,9 +233,9 @@ class Comparison(RankedModels):
 
     def _plain(self, key: str, estimate: Estimate, path: str, missing: dict[str, str]) -> dict[str, Any]:
         known = estimate.method.startswith(("no interval", "not available"))
-        numbers = plain_estimate(estimate, path, missing, None if known else _ONE_ROW, tested=False)
+        numbers = plain_estimate(estimate, path, missing, None if known else ONE_ROW, tested=False)
         if key == self.decides:
-            numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, _ONE_ROW)
+            numbers["p_value"] = plain(estimate.p_value, f"{path}.p_value", missing, ONE_ROW)
         return numbers
 
     def plot(self, **options: Any) -> Axes:
@@ -296,10 +300,6 @@ class Comparison(RankedModels):
                 head = {"first": pair.first, "second": pair.second, "measure": name}
                 rows.append({**head, "label": self.descriptions[name].label, **numbers})
         return rows
-
-    def __repr__(self) -> str:
-        names = named([*map(repr, self.names)], _NAMED)
-        return f"<Comparison of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
 
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
         from calibrant.report.comparison_document import document_of

@@ -33,10 +33,11 @@ from calibrant.render.words import (
     chance_text,
     distinct,
     evaluated_event,
+    explained,
     facts_of,
-    gathered,
     in_clusters,
     is_rare,
+    left_out,
     named,
     percent,
     rows_text,
@@ -157,8 +158,7 @@ def _verdict(comparison: Comparison) -> list[Sentence]:
     sentences += standings.impossible(comparison)
     if comparison.clusters is None:
         sentences.append("Confidence intervals and p-values assume independent rows.")
-    flags = [pair[comparison.decides].details.get("flag") for pair in with_first]
-    sentences += [f"Caution: {flag}." for flag in dict.fromkeys(flags) if flag]
+    sentences += [f"Caution: {caution}." for caution in comparison._cautions]
     return [Sentence(text, "caution" if text.startswith("Caution: ") else "") for text in sentences]
 
 
@@ -377,14 +377,13 @@ def _pair(pair: Pair, comparison: Comparison) -> list[Block]:
         *difference_columns(parts, comparison.level),
         Column("main test: p", [chance_text(part.p_value) for part in parts]),
     ]
-    remarks = gathered(
+    remarks = explained(
         (_remark(key, pair[key], comparison), comparison.descriptions[key].label)
         for key in keys
-        if key != comparison.decides or not math.isfinite(pair[key].low)
+        if (key != comparison.decides or not math.isfinite(pair[key].low)) and _remark(key, pair[key], comparison)
     )
     heading = " minus ".join(_called(comparison, pair, _NAME))
-    sentences = [Sentence(f"{', '.join(names)}: {remark}") for remark, names in remarks.items() if remark]
-    return [Heading(heading), Table("differences", columns, heading), *sentences]
+    return [Heading(heading), Table("differences", columns, heading), *map(Sentence, remarks)]
 
 
 def _differences_table(comparison: Comparison) -> Table:
@@ -457,30 +456,28 @@ def _groups(comparison: Comparison, *, full: bool) -> list[Block]:
         return blocks
     if full:
         return [*blocks, Notes(_group_cautions(comparison))]
-    flags = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-    notes = [f"– {named(names, _NAMED)}: {flag}" for flag, names in flags.items()] + _group_cautions(comparison)
+    flags = ((group.flag, short(group.name)) for group in groups if group.flag)
+    notes = [f"– {why}" for why in explained(flags, _NAMED)] + _group_cautions(comparison)
     if len(groups) >= GROUPS_WHOLE:
-        left = len(groups) - GROUPS_WORST
-        notes.append(f"to see the other {left:,} groups, use --json, --html, or comparison.groups in Python")
+        notes += left_out(len(groups) - GROUPS_WORST, "groups", "--json, --html, or comparison.groups")
     return [*blocks, Notes(notes)]
 
 
 def _group_cautions(comparison: Comparison) -> list[str]:
     """Return the cautions about tested groups with the names of their groups; of many, the first ones."""
-    flags = gathered(
+    flags = (
         (flag, short(group.name))
         for group in comparison.groups
         if not group.flag
         for flag in dict.fromkeys(pair[comparison.decides].details.get("flag") for pair in group.comparison.pairs)
         if flag
     )
-    notes = [f"{named(names, _NAMED)}: {flag}" for flag, names in flags.items()]
+    notes = explained(flags, _NAMED)
     more = len(notes) - _NAMED
     return notes if more <= 0 else [*notes[:_NAMED], f"{more:,} more cautions about groups are in the JSON (flag)"]
 
 
 def _groups_of_pair(place: int, comparison: Comparison, *, full: bool) -> list[Block]:
-    """Return the differences of a pair in every group."""
     groups, decides = comparison.groups, comparison.decides
     parts = [group.comparison.pairs[place][decides] for group in groups]
     p_values = [group.adjusted_p_values[place] for group in groups]
@@ -527,7 +524,6 @@ def _texts(part: Estimate) -> tuple[str, str]:
 
 
 def _remark(key: str, part: Estimate, comparison: Comparison) -> str:
-    """Return the remark on a difference."""
     if not math.isfinite(part.low):
         return str(part.details.get("reason", "no interval: an interval needs at least two rows"))
     if key == comparison.decides:

@@ -475,7 +475,10 @@ def _of_rows(
         event = ReliabilityTable.pool(reading.events)
         tables = [ReliabilityTable.pool(events) for events, _ in class_events(predictions)] if per_class else [event]
         total = event.total
-    histograms = _histograms(reading, squared, total) if every_class else None
+    histograms = None
+    if every_class:
+        squares = None if squared is None else squared.histograms
+        histograms = ClassHistograms(sums=reading.histograms, totals=total, squares=squares)
     data = EvaluatedData(
         notion=notion,
         means=PredictionMeans.of_scores(
@@ -499,11 +502,6 @@ def _of_rows(
         numbers=numbers,
     )
     return _in_clusters(data, predictions, reading, labels, several=several)
-
-
-def _histograms(reading: Reading, squared: Reading | None, total: float) -> ClassHistograms:
-    squares = None if squared is None else squared.histograms
-    return ClassHistograms(sums=reading.histograms, totals=total, squares=squares)
 
 
 def _independent_rows(predictions: Predictions, reading: Reading) -> tuple[int, NDArray[np.float64] | None]:

@@ -468,7 +468,6 @@ class ReportedEvents:
 
 
 def _events(data: EvaluatedData, settings: ReportSettings) -> ReportedEvents:
-    """Return the events of a report."""
     resampling, logits, classes = settings.resampling, bool(data.choices.logits), None
     table, histograms = data.tables[0], None if settings.tests_alone else data.histograms
     measures: Sequence[Measure] = settings.computed

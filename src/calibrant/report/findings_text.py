@@ -7,7 +7,7 @@ the tolerance, dependence, groups. A sentence gives an estimate, its confidence 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -213,24 +213,16 @@ def next_steps(report: Report) -> list[str]:
 
 
 def _cautions(report: Report, findings: _Findings) -> Iterator[Sentence]:
-    if Code.IMPOSSIBLE_OUTCOMES in findings:
-        yield Sentence(_impossible(report, findings[Code.IMPOSSIBLE_OUTCOMES]), "caution")
-    if Code.RARE_OUTCOME in findings:
-        yield Sentence(_too_little(report, findings[Code.RARE_OUTCOME]), "caution")
-    if Code.FALLING_CURVE in findings:
-        is_top = report.notion == "top-label"
-        what = "predictions with higher confidence are correct" if is_top else "events occur"
-        check = "Check that the scores and the outcomes belong together."
-        yield Sentence(f"Caution: {what} less often as the score rises. {check}", "caution")
-    if Code.LARGE_CLUSTER in findings:
-        yield Sentence(f"Caution: {large(findings[Code.LARGE_CLUSTER]['share'])}.", "caution")
-    if Code.HEAVY_WEIGHTS in findings:
-        yield Sentence(f"Caution: {heavy(findings[Code.HEAVY_WEIGHTS]['rows'])}.", "caution")
-    if Code.ONE_IMAGE in findings:
-        yield Sentence(f"Caution: {ONE_IMAGE}.", "caution")
-    if Code.WHOLE_WEIGHTS in findings:
-        facts = findings[Code.WHOLE_WEIGHTS]
-        yield Sentence(f"Caution: {counted_rows(facts['rows'], facts['weight'])}.", "caution")
+    cautions: dict[Code, Callable[[Report, _Facts], str]] = {
+        Code.IMPOSSIBLE_OUTCOMES: _impossible,
+        Code.RARE_OUTCOME: _too_little,
+        Code.FALLING_CURVE: _falling,
+        Code.LARGE_CLUSTER: lambda _, facts: f"Caution: {large(facts['share'])}.",
+        Code.HEAVY_WEIGHTS: lambda _, facts: f"Caution: {heavy(facts['rows'])}.",
+        Code.ONE_IMAGE: lambda *_: f"Caution: {ONE_IMAGE}.",
+        Code.WHOLE_WEIGHTS: lambda _, facts: f"Caution: {counted_rows(facts['rows'], facts['weight'])}.",
+    }
+    yield from (Sentence(say(report, findings[code]), "caution") for code, say in cautions.items() if code in findings)
     if report.omitted:
         inputs = [f"{name} ({reason})" for name, reason in report.omitted.items()]
         more = f"; and {len(inputs) - _NAMED:,} more" if len(inputs) > _NAMED else ""
@@ -270,6 +262,12 @@ def _too_little(report: Report, facts: _Facts) -> str:
         many = f"{facts['rows']:.4g} {rarer if unit == ROWS else unit}{'s' * (facts['rows'] != 1)}"
         what = f"{many}{'' if unit == ROWS else f' with {rarer}s'}, fewer than {MINORITY}"
     return f"Too little data for reliable inference: {what}. Treat p-values and intervals as rough."
+
+
+def _falling(report: Report, _: _Facts) -> str:
+    is_top = report.notion == "top-label"
+    what = "predictions with higher confidence are correct" if is_top else "events occur"
+    return f"Caution: {what} less often as the score rises. Check that the scores and the outcomes belong together."
 
 
 def _evidence(report: Report, findings: _Findings) -> Iterator[Sentence]:

@@ -20,7 +20,7 @@ from calibrant.statistics.intervals import Link, has_link
 from calibrant.table.cluster_sums import aligned
 
 _FEW_OUTCOMES: Final = f"fewer than {MINORITY} events or non-events"
-_FEW_CLUSTERS: Final = f"fewer than {MINORITY} clusters with the less frequent outcome"
+_FEW_CLUSTERS: Final = f"one outcome occurs in fewer than {MINORITY} clusters"
 
 
 def joined(by_column: Mapping[str, Mapping[str, Forest]]) -> dict[str, Forest]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,9 @@ from calibrant.render.words import (
     chance_text,
     ends_column,
     ends_text,
+    explained,
     gathered,
+    left_out,
     named,
     number,
     percent,
@@ -34,7 +36,7 @@ from calibrant.render.words import (
     worst,
 )
 from calibrant.report.measure_document import floor_columns, interval_column
-from calibrant.results import Code, Estimate, ReliabilityDiagram
+from calibrant.results import Code
 from calibrant.results.values import Forest
 from calibrant.statistics.design import LARGE, MINORITY
 
@@ -55,11 +57,16 @@ def group_blocks(report: Report, *, full: bool, heading: str = "Groups") -> list
     if not report.groups:
         return []
     groups = report.groups
-    order = worst([group.p_value for group in groups], [group.ece.value for group in groups])
+    order = in_order_of_evidence(groups)
     blocks = _page(report, order, heading) if full else _brief(report, order, heading)
     for name in report.forests:
         blocks += _forest(name, report, order, full=full)
     return blocks
+
+
+def in_order_of_evidence(groups: Sequence[GroupReport]) -> list[int]:
+    """Return the places of the groups to read: of many, those with the most evidence first."""
+    return worst([group.p_value for group in groups], [group.ece.value for group in groups])
 
 
 def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
@@ -70,8 +77,7 @@ def _brief(report: Report, order: Sequence[int], heading: str) -> list[Block]:
     blocks: list[Block] = [Heading(title, "groups"), _by_column(table, report, order)]
     found, notes = _tests(groups, report.level, "group", full=False)
     notes += [*group_cautions(groups), *[_OVERLAP] * (report.all_rows is not None)]
-    if left:
-        notes.append(f"to see the other {left:,} groups, use --json, --html, or report.groups in Python")
+    notes += left_out(left, "groups", "--json, --html, or report.groups")
     return [*blocks, *found, *_multicalibration(report), Notes(notes)]
 
 
@@ -85,13 +91,19 @@ def _tests(
     found = correction([group.adjusted_p_value for group in groups], marked, word, f"{word}s")
     found = f"{capital(found)}{', marked ◆' * any(marked)}." if full else f"* {found}"
     notes = [f"p {'adjusted' if full else 'adj.'}: {_tested(groups)}"] if _tested(groups) else []
-    reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-    return [Sentence(found)], [*notes, *(f"– {named(names, _NAMED)}: {why}" for why, names in reasons.items())]
+    return [Sentence(found)], [*notes, *untested(groups)]
+
+
+def untested(groups: Iterable[GroupReport]) -> list[str]:
+    """Return a note on each reason why groups are not tested."""
+    return [
+        f"– {why}" for why in explained(((group.flag, short(group.name)) for group in groups if group.flag), _NAMED)
+    ]
 
 
 #: Why intervals of a group are not as good as they seem.
 _CAUTIONS: Final = {
-    Code.RARE_OUTCOME: f"fewer than {MINORITY} rows (or clusters) with the less frequent outcome, so p-values and "
+    Code.RARE_OUTCOME: f"fewer than {MINORITY} rows (or clusters) with one of the outcomes, so p-values and "
     "intervals are rough",
     Code.LARGE_CLUSTER: f"one cluster has more than {100 * LARGE:.0f} % of the rows, so intervals are wide and "
     "p-values conservative",
@@ -101,8 +113,10 @@ _CAUTIONS: Final = {
 
 def group_cautions(groups: Sequence[GroupReport]) -> list[str]:
     """Return a note on each kind of caution, with the names of its groups."""
-    named_by = gathered((code, short(group.name)) for group in groups for code in group.cautions)
-    return [f"{named(named_by[code], _NAMED)}: {text}" for code, text in _CAUTIONS.items() if code in named_by]
+    return explained(
+        ((text, short(group.name)) for code, text in _CAUTIONS.items() for group in groups if code in group.cautions),
+        _NAMED,
+    )
 
 
 def level_blocks(report: Report, *, full: bool) -> list[Block]:
@@ -110,7 +124,7 @@ def level_blocks(report: Report, *, full: bool) -> list[Block]:
     events = list(report.at_least.values())
     if not events:
         return []
-    order = worst([event.p_value for event in events], [event.ece.value for event in events])
+    order = in_order_of_evidence(events)
     found, notes = _tests(events, report.level, "event", full=full)
     notes += group_cautions(events)
     notes.append(
@@ -118,10 +132,9 @@ def level_blocks(report: Report, *, full: bool) -> list[Block]:
         "probabilities of these levels"
     )
     left = len(events) - len(order)
-    if left:
-        notes.append(f"to see the other {left:,} levels, use --json, or report.at_least in Python")
+    notes += left_out(left, "levels", "--json, or report.at_least")
     blocks: list[Block] = [Heading("Events: at least this level", "levels")]
-    tiles = [group_tile(events[i], bins) for i in order if (bins := events[i].diagram) is not None]
+    tiles = group_tiles([events[i] for i in order])
     if full and tiles:
         blocks.append(Tiles(tiles))
     table = groups_table(events, report.level, full=full, what="level")
@@ -146,7 +159,7 @@ def _page(report: Report, order: Sequence[int], heading: str) -> list[Block]:
         others = _by_column(table, report, rest)
         blocks.append(Details(f"The other {len(rest)} groups as a table", [others], long=True))
     blocks.append(Notes(group_cautions(groups)))
-    tiles = [group_tile(group, group.diagram) for group in shown if group.diagram is not None]
+    tiles = group_tiles(shown)
     if tiles:
         blocks.append(Details("A diagram of each group", [Tiles(tiles)], long=True))
     return blocks
@@ -236,11 +249,19 @@ def groups_table(
     return Table(name, columns, title, marked=tests["called_out"])
 
 
-def group_tile(group: GroupReport, bins: ReliabilityDiagram) -> Tile:
-    """Return the small diagram of a group with its ECE."""
-    found = f"; ◆{_HARD_SPACE}evidence of miscalibration" if group.called_out else ""
-    text = f"ECE {group.ece.value:.4f}, {rows_text(group.n)}{found}"
-    return Tile(group.name, text, small_figure(bins), group.called_out)
+def group_tiles(groups: Sequence[GroupReport]) -> list[Tile]:
+    """Return the small diagram of each group that has one, with its ECE."""
+    found = f"; ◆{_HARD_SPACE}evidence of miscalibration"
+    return [
+        Tile(
+            group.name,
+            f"ECE {group.ece.value:.4f}, {rows_text(group.n)}{found * group.called_out}",
+            small_figure(group.diagram),
+            group.called_out,
+        )
+        for group in groups
+        if group.diagram is not None
+    ]
 
 
 def _timeline(report: Report) -> list[Figure]:
@@ -347,7 +368,8 @@ def _forest(name: str, report: Report, order: Sequence[int], *, full: bool) -> l
     if forest.weights is not None:
         columns = _with_pooled(columns, forest, write, full=full)
     if (of_all := all_rows_of(report.all_rows, report.estimates, name)) is not None:
-        columns = _with_all_rows(columns, of_all[1], write)
+        part = of_all[1]
+        columns = _with_rows(columns, [["all rows", write(part.value), ends_text(part.low, part.high, write)]])
     slug, title = f"{name.replace('_', '-')}-of-groups", capital(f"{label} by group")
     table, caption = _by_column(Table(slug, columns, title), report, order), heterogeneity(forest, level)
     if not full:
@@ -367,15 +389,12 @@ def _with_pooled(
     lines = [["pooled", write(forest.pooled), ends_text(forest.pooled_low, forest.pooled_high, write), ""]]
     if not math.isnan(forest.prediction_low):
         lines.append(["prediction", "", ends_text(forest.prediction_low, forest.prediction_high, write), ""])
-    columns = [*columns, Column("weight", weights, {"weight": shares}, spare=0 if full else 2)]
-    more = zip(columns, zip(*lines, strict=True), strict=True)
+    return _with_rows([*columns, Column("weight", weights, {"weight": shares}, spare=0 if full else 2)], lines)
+
+
+def _with_rows(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[Column]:
+    more = zip(columns, zip(*rows, strict=True), strict=False)
     return [column._replace(texts=[*column.texts, *added]) for column, added in more]
-
-
-def _with_all_rows(columns: Sequence[Column], part: Estimate, write: Callable[[float], str]) -> list[Column]:
-    """Return the columns with a row of the measure of all rows."""
-    texts = ["all rows", write(part.value), ends_text(part.low, part.high, write)]
-    return [column._replace(texts=[*column.texts, text]) for column, text in zip(columns, texts, strict=False)]
 
 
 def heterogeneity(forest: Forest, level: float | None) -> str:

@@ -41,7 +41,8 @@ _UNDEFINED: Final = "not available: the measure has no value for this model"
 _INFINITE: Final = "no interval: a model with an infinite measure ranks last by rule, not by a test"
 _ALONE: Final = "the measure is infinite for all other models"
 _UNTESTED: Final = "not tested, because results (such as right or wrong answers) are compared without probabilities"
-_ONE_ROW: Final = "the variance cannot be estimated from one row"
+#: Why a difference has no interval.
+ONE_ROW: Final = "the variance cannot be estimated from one row"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,7 +100,7 @@ class Standing:
         return {
             "name": self.name,
             "estimates": {
-                key: plain_estimate(each, f"{path}.estimates.{key}", missing, each.method or _ONE_ROW)
+                key: plain_estimate(each, f"{path}.estimates.{key}", missing, each.method or ONE_ROW)
                 for key, each in self.estimates.items()
             },
             "p_value": plain(self.p_value, f"{path}.p_value", missing, self.test.method if self.test else _UNTESTED),
@@ -128,7 +129,11 @@ def sorting_measure(sort_by: Any, measures: Sequence[Measure]) -> Measure:
     own = {measure.name: measure for measure in measures}
     able = [measures[0].name]
     able += [each.name for each in dict.fromkeys((*measures, *MEASURES)) if is_ranked_by(each)]
-    measure = own[sort_by] if sort_by in own else by_name_of(sort_by, able)
+    try:
+        measure = own[sort_by] if sort_by in own else by_name(sort_by)
+    except InputError:
+        expected, remedy = f"one of {', '.join(able)}", one_of_these(str(sort_by), able)
+        raise InputError("sort_by", expected, repr(sort_by), remedy) from None
     if measure is measures[0] or is_ranked_by(measure):
         return measure
     reason = (
@@ -137,15 +142,6 @@ def sorting_measure(sort_by: Any, measures: Sequence[Measure]) -> Measure:
     raise InputError(
         "sort_by", f"one of {', '.join(able)}", f"{measure.name!r}: {reason}", f"pass {measures[0].name!r}"
     )
-
-
-def by_name_of(sort_by: Any, able: Sequence[str]) -> Measure:
-    """Return a measure of calibrant by its key."""
-    try:
-        return by_name(sort_by)
-    except InputError:
-        expected, remedy = f"one of {', '.join(able)}", one_of_these(str(sort_by), able)
-        raise InputError("sort_by", expected, repr(sort_by), remedy) from None
 
 
 def best_first(models: Sequence[ComparedModel], measure: Measure) -> list[int]:

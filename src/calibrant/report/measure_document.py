@@ -19,6 +19,7 @@ from calibrant.render.words import (
     counted_in,
     counted_in_classes,
     ends_column,
+    explained,
     gathered,
     number,
     number_text,
@@ -90,7 +91,7 @@ def measures_table(report: Report, shown: Mapping[str, Estimate], *, full: bool)
     """Return the measures with their intervals, noise floors and p-values."""
     parts, level, known = list(shown.values()), report.level, [report.descriptions[key] for key in shown]
     writes = [signed if description.signed else number for description in known]
-    values = [_value_text(part, write) for part, write in zip(parts, writes, strict=True)]
+    values = ["–" if is_missing(part) else write(part.value) for part, write in zip(parts, writes, strict=True)]
     columns = [
         Column("measure", [description.label for description in known], {"measure": list(shown)}),
         Column("estimate", values, {"value": [part.value for part in parts]}),
@@ -107,10 +108,6 @@ def measures_table(report: Report, shown: Mapping[str, Estimate], *, full: bool)
     without = [i for i, part in enumerate(parts) if not has_interval(part) and part.floor is None]
     lacking = {i: (2, parts[i].method.partition("; ")[0]) for i in without}
     return Table("measures", columns, "All measures", spanned=lacking)
-
-
-def _value_text(part: Estimate, write: Callable[[float], str]) -> str:
-    return "–" if is_missing(part) else write(part.value)
 
 
 def interval_column(
@@ -229,12 +226,11 @@ def measure_cautions(report: Report, shown: Mapping[str, Estimate]) -> list[str]
     """Return the cautions about single measures, each once; nothing if the verdict calls all intervals rough."""
     if any(finding.code == Code.RARE_OUTCOME for finding in report.findings):
         return []
-    labels = gathered(
+    return explained(
         (part.details["measure_flag"], report.descriptions[key].label)
         for key, part in shown.items()
         if "measure_flag" in part.details
     )
-    return [f"{', '.join(names)}: {flag}" for flag, names in labels.items()]
 
 
 def _missing(report: Report, shown: Mapping[str, Estimate], *, complete: bool) -> list[str]:
@@ -254,12 +250,11 @@ def _missing(report: Report, shown: Mapping[str, Estimate], *, complete: bool) -
 
 def _without_intervals(report: Report, shown: Mapping[str, Estimate]) -> list[str]:
     """Return why estimates have no interval, each reason once."""
-    labels = gathered(
+    return explained(
         (part.method.partition("; floor: ")[0], report.descriptions[key].label)
         for key, part in shown.items()
         if report.level is not None and not math.isfinite(part.low) and math.isfinite(part.value)
     )
-    return [f"{', '.join(names)}: {reason}" for reason, names in labels.items()]
 
 
 def disagreements(report: Report, keys: Iterable[str]) -> list[str]:
@@ -294,7 +289,7 @@ def disagreements(report: Report, keys: Iterable[str]) -> list[str]:
         else:
             reason = f"the CI contains {ideal:g} although p is small, because {spread}"
         reasons.append((reason, description.label))
-    return [f"{', '.join(labels)}: {reason}" for reason, labels in gathered(reasons).items()]
+    return explained(reasons)
 
 
 def _exactness(report: Report, shown: Mapping[str, Estimate], grid: str) -> str:

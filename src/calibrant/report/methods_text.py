@@ -95,7 +95,6 @@ def _parts_of_test(test: TestResult) -> list[str]:
 
 
 def _tested(report: Report) -> int:
-    """Return the number of groups with a test."""
     return sum(not math.isnan(group.adjusted_p_value) for group in report.groups)
 
 
@@ -179,7 +178,6 @@ def _clusters(report: Report) -> Iterator[str]:
 
 
 def _samples(report: Report, source: str = "the predicted probabilities") -> str:
-    """Return what was simulated."""
     multiplied = is_clustered(report.clusters, report.n)
     how = "a random normal multiplier for each cluster" if multiplied else f"outcomes drawn from {source}"
     return f"{report.n_resamples:,} simulated data sets with {how}"
@@ -189,7 +187,6 @@ def _samples(report: Report, source: str = "the predicted probabilities") -> str
 
 
 def _measures(report: Report) -> Iterator[str]:
-    """Yield what each shown measure estimates."""
     shown = shown_estimates(report)
     for key in shown:
         measure, description = BY_NAME.get(key), report.descriptions[key]
@@ -296,7 +293,6 @@ def _test(report: Report) -> Iterator[str]:
 
 
 def _decision(report: Report) -> Iterator[str]:
-    """Yield what was decided about a tolerance."""
     decision = report.decision
     if decision is not None:
         what = f"the {BY_NAME[decision.measure].label} is below {decision.tolerance:g}"
@@ -304,7 +300,6 @@ def _decision(report: Report) -> Iterator[str]:
 
 
 def _pictures(report: Report) -> Iterator[str]:
-    """Yield how diagrams and curves were made."""
     level = report.level
     if report.diagram is not None:
         ends = "" if level is None else f", with {percent(level)} confidence intervals by Clopper and Pearson (1934)"
@@ -344,7 +339,6 @@ def _bands(report: Report, level: str) -> Iterator[str]:
 
 
 def _net_benefit(panel: NetBenefit) -> str:
-    """Return how the decision curve was made."""
     what = f"Net benefit was computed at {_thresholds(panel)} (Vickers and Elkin 2006)"
     cited_what = f"{what}. Rows with a score of at least the threshold count as treated"
     if math.isnan(panel.level):
@@ -362,7 +356,6 @@ def _thresholds(panel: NetBenefit | MurphyCurve) -> str:
 
 
 def _groups(report: Report) -> Iterator[str]:
-    """Yield how groups and classes were compared."""
     groups, level = report.groups, report.level
     if report.classwise is not None and report.classwise.adjusted_p_values is not None:
         yield "The ECE of each class was tested, with Holm's (1979) correction for the number of classes"

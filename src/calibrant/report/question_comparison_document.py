@@ -24,6 +24,7 @@ from calibrant.render.words import (
     capital,
     chance_text,
     distinct,
+    explained,
     gathered,
     named,
     number,
@@ -32,7 +33,7 @@ from calibrant.render.words import (
     worst,
 )
 from calibrant.report import comparison_document
-from calibrant.report.question_document import NAMED, SECTIONS, facts_of_questions, within
+from calibrant.report.question_document import NAMED, SECTIONS, facts_of_questions, headline_of, rest_of, within
 
 if TYPE_CHECKING:
     from calibrant.report.comparison import Pair
@@ -60,13 +61,10 @@ def document_of(comparisons: QuestionComparisons, source: Source, *, full: bool,
 
 
 def _headline(comparisons: QuestionComparisons) -> str:
-    n, questions = comparisons.common.n, len(comparisons)
-    counts = f"{n:,} input{'s' * (n != 1)}, {questions:,} question{'s' * (questions != 1)}"
-    return f"{counts}, {len(comparisons.names)} models"
+    return f"{headline_of(comparisons.common.n, len(comparisons))}, {len(comparisons.names)} models"
 
 
 def _facts(comparisons: QuestionComparisons, source: Source) -> list[tuple[str, str]]:
-    """Return the settings."""
     first = next(iter(comparisons.values()))
     decision = first.pairs[0].decision
     return facts_of_questions(
@@ -261,8 +259,8 @@ def _heading(comparisons: QuestionComparisons, key: str) -> str:
 
 
 def _notes(comparisons: QuestionComparisons, *, full: bool) -> list[str]:
-    reasons = gathered((each.flag, short(each.name)) for each in comparisons.questions.values() if each.flag)
-    notes = [f"– {named(names, NAMED)}: {reason}" for reason, names in reasons.items()]
+    flags = ((each.flag, short(each.name)) for each in comparisons.questions.values() if each.flag)
+    notes = [f"– {why}" for why in explained(flags, NAMED)]
     notes.append(
         "calib. p: p-value of a difference in calibration, Holm-adjusted for all questions and pairs of models"
     )
@@ -317,12 +315,8 @@ def _sections(comparisons: QuestionComparisons, source: Source, *, full: bool) -
         own = within(document.blocks, place)
         blocks += [Heading(f"Question {short(name)}", place), Notes([document.headline]), *document.verdict]
         blocks += [Details("Models and differences", own, long=True)] if full else own
-    left = len(names) - len(shown)
-    more = [f"to see the other {left:,} questions, use --question NAME, or result[NAME] in Python"] if left else []
-    return [
-        *blocks,
-        Notes(["the intervals in the section of a question are not adjusted for the other questions", *more]),
-    ]
+    adjusted = "the intervals in the section of a question are not adjusted for the other questions"
+    return [*blocks, *rest_of(len(names) - len(shown), adjusted)]
 
 
 def _methods(comparisons: QuestionComparisons) -> list[Method]:

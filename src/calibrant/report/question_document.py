@@ -22,9 +22,16 @@ from calibrant.render.blocks import (
     Tiles,
 )
 from calibrant.render.figure import Figure
-from calibrant.render.words import amount, capital, gathered, named, number, percent, short, version, worst
+from calibrant.render.words import amount, capital, left_out, named, number, percent, short, version
 from calibrant.report.findings_text import verdict_of
-from calibrant.report.group_document import correction, group_cautions, group_tile, groups_table
+from calibrant.report.group_document import (
+    correction,
+    group_cautions,
+    group_tiles,
+    groups_table,
+    in_order_of_evidence,
+    untested,
+)
 from calibrant.report.report_document import diagram_of, report_blocks
 
 if TYPE_CHECKING:
@@ -41,7 +48,7 @@ def document_of(reports: QuestionReports, source: Source, *, full: bool, complet
     conclusion = _conclusion(reports)
     return Document(
         title="Calibration of questions",
-        headline=headline_of(reports.log, len(reports)),
+        headline=headline_of(reports.log.n, len(reports)),
         conclusion=conclusion,
         verdict=[conclusion._replace(text=f"{conclusion.text}."), *cautions_of(reports.log)],
         blocks=[*_overview(reports, full=full), *_sections(reports, source, full=full, complete=complete)],
@@ -72,9 +79,9 @@ def facts_of_questions(
     ]
 
 
-def headline_of(log: DecisionLog, many: int) -> str:
+def headline_of(n: int, many: int) -> str:
     """Return how many inputs and questions there are."""
-    return f"{log.n:,} input{'s' * (log.n != 1)}, {many:,} question{'s' * (many != 1)}"
+    return f"{n:,} input{'s' * (n != 1)}, {many:,} question{'s' * (many != 1)}"
 
 
 def _conclusion(reports: QuestionReports) -> Sentence:
@@ -148,14 +155,7 @@ def _words(question: QuestionReport) -> str:
 # ---------------------------------------------------------------- all questions
 
 
-def _order(reports: QuestionReports) -> Sequence[int]:
-    """Return the places of the questions to read: of many, those with the most evidence first."""
-    groups = [question.tested for question in reports.questions.values()]
-    return worst([group.p_value for group in groups], [group.ece.value for group in groups])
-
-
 def _table(questions: Sequence[QuestionReport], level: float | None, *, full: bool) -> Table:
-    """Return the table of the questions."""
     kinds = Column.of("kind", "kind", (each.question.kind for each in questions), words=True, spare=3)
     accuracies = Column.of("accuracy", "accuracy", (question.accuracy for question in questions), number)
     confidences = (each.question.mean_confidence for each in questions)
@@ -175,10 +175,11 @@ def _table(questions: Sequence[QuestionReport], level: float | None, *, full: bo
 def _overview(reports: QuestionReports, *, full: bool) -> list[Block]:
     """Return the small diagrams and the table of the questions."""
     questions, level = list(reports.questions.values()), reports.level
-    groups, order = [question.tested for question in questions], _order(reports)
+    groups = [question.tested for question in questions]
+    order = in_order_of_evidence(groups)
     table = _table(questions, level, full=full)
     blocks: list[Block] = [Heading("Questions", "questions", searchable=len(groups) > SECTIONS)]
-    tiles = [group_tile(groups[i], diagram) for i in order if (diagram := groups[i].diagram) is not None]
+    tiles = group_tiles([groups[i] for i in order])
     if full and tiles:
         blocks.append(Tiles(tiles[:SECTIONS]))
     blocks.append(table if len(order) == len(groups) else table.of_rows(order))
@@ -186,9 +187,7 @@ def _overview(reports: QuestionReports, *, full: bool) -> list[Block]:
         adjusted = [group.adjusted_p_value for group in groups]
         marked = [group.called_out for group in groups]
         blocks.append(Sentence(f"* {correction(adjusted, marked, 'question', 'questions')}"))
-    reasons = gathered((group.flag, short(group.name)) for group in groups if group.flag)
-    notes = [f"– {named(names, NAMED)}: {reason}" for reason, names in reasons.items()]
-    return [*blocks, Notes([*notes, *group_cautions(groups), *_NOTES])]
+    return [*blocks, Notes([*untested(groups), *group_cautions(groups), *_NOTES])]
 
 
 _NOTES: Final = (
@@ -209,7 +208,8 @@ _NOTES: Final = (
 def _sections(reports: QuestionReports, source: Source, *, full: bool, complete: bool) -> list[Block]:
     """Return a section for each question; of many, for those with the most evidence."""
     names, blocks = list(reports.questions), list[Block]()
-    shown = [names[i] for i in sorted(_order(reports)[:SECTIONS])]
+    order = in_order_of_evidence([question.tested for question in reports.questions.values()])
+    shown = [names[i] for i in sorted(order[:SECTIONS])]
     for name in shown:
         report, place = reports[name], f"question-{names.index(name) + 1}"
         own = report_blocks(report, source, full=full, complete=complete)
@@ -222,13 +222,10 @@ def _sections(reports: QuestionReports, source: Source, *, full: bool, complete:
     return [*blocks, *rest_of(len(names) - len(shown))]
 
 
-def rest_of(left: int) -> list[Block]:
-    """Return how to see the questions without a section; nothing if all have one."""
-    return (
-        [Notes([f"to see the other {left:,} questions, use --question NAME, or result[NAME] in Python"])]
-        if left > 0
-        else []
-    )
+def rest_of(left: int, *notes: str) -> list[Block]:
+    """Return notes on the sections, and how to see the questions without one."""
+    notes = (*notes, *left_out(left, "questions", "--question NAME, or result[NAME]"))
+    return [Notes(notes)] if notes else []
 
 
 def within(blocks: Sequence[Block], place: str) -> list[Block]:
@@ -255,7 +252,6 @@ def _below(place: str, name: str) -> str:
 
 
 def _methods(reports: QuestionReports) -> list[Method]:
-    """Return how the questions were tested."""
     if reports.level is None:
         return []
     text = (

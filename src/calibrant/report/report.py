@@ -34,9 +34,10 @@ from calibrant.results.values import (
     plain,
     plain_classes,
     plain_curve,
+    plain_diagram,
     plain_estimate,
     plain_panel,
-    plain_parts,
+    plain_test,
 )
 from calibrant.runtime.cached import Late
 from calibrant.runtime.dataclass import dataclass
@@ -234,7 +235,6 @@ class Report(ShownAsJson, Mapping[str, Estimate]):
         estimates = {
             name: plain_estimate(estimate, f"estimates.{name}", missing) for name, estimate in self.estimates.items()
         }
-        parts = plain_parts(self, missing)
         return {
             "schema_version": SCHEMA_VERSION,
             "n": self.n,
@@ -244,7 +244,7 @@ class Report(ShownAsJson, Mapping[str, Estimate]):
             "level": self.level,
             "n_resamples": self.n_resamples,
             "outcome_rate": self.outcome_rate,
-            "test": parts["test"],
+            "test": plain_test(self.test, "test", missing),
             "decision": None if self.decision is None else plain(asdict(self.decision), "decision", missing),
             "clusters": None if self.clusters is None else plain(dict(self.clusters), "clusters", missing),
             "findings": [
@@ -255,7 +255,7 @@ class Report(ShownAsJson, Mapping[str, Estimate]):
             "listed": self.listed,
             "measures": {name: asdict(description) for name, description in self.descriptions.items()},
             "estimates": estimates,
-            "diagram": parts["diagram"],
+            "diagram": plain_diagram(self.diagram, "diagram", missing),
             "curves": {
                 name: plain_curve(curve, f"curves.{name}", missing)
                 for name, curve in (self.curves.items() if curves else ())
@@ -450,8 +450,10 @@ class GroupReport:
             for name in ("measures", "methods", "methods_brief", "results"):  # the report on all rows has them
                 del report[name]
         else:
-            missing_of_parts: dict[str, str] = {}
-            report = {"n": self.n, **plain_parts(self, missing_of_parts), "not_finite": missing_of_parts}
+            lacking: dict[str, str] = {}
+            parts = {"test": plain_test(self.test, "test", lacking)}
+            parts["diagram"] = plain_diagram(self.diagram, "diagram", lacking)
+            report = {"n": self.n, **parts, "not_finite": lacking}
         return {
             "name": self.name,
             "column": self.column,

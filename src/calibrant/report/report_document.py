@@ -122,7 +122,6 @@ def _page(report: Report, source: Source) -> list[Block]:
 
 
 def _first(report: Report) -> First:
-    """Return what a page shows next to the verdict."""
     diagram = None if report.diagram is None else diagram_of(report, report.diagram)
     return First(key_numbers(report), diagram, next_steps(report))
 
@@ -195,7 +194,6 @@ def _paper(report: Report, source: Source, *, full: bool) -> list[Block]:
 
 
 def _facts(report: Report, source: Source) -> list[tuple[str, str]]:
-    """Return the settings."""
     profile, decision = PROFILES.get(report.profile, STANDARD), report.decision
     left_out = {} if report.listed else profile.left_out
     return facts_of(
@@ -217,7 +215,6 @@ def _facts(report: Report, source: Source) -> list[tuple[str, str]]:
 
 
 def _methods(report: Report) -> list[Method]:
-    """Return how the test and each measure were computed."""
     methods = [] if report.test is None else [Method("test", "The test of calibration.", report.test.method)]
     for key, part in shown_estimates(report).items():
         description = report.descriptions[key]

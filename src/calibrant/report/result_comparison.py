@@ -17,7 +17,6 @@ from calibrant.measures.differences.pair import OnlyRight
 from calibrant.measures.means.means import wilson_interval
 from calibrant.render.blocks import Document, Source
 from calibrant.render.shown import NO_SOURCE
-from calibrant.render.words import named
 from calibrant.report.comparison import ONLY_REPORTS, Pair, RankedModels
 from calibrant.report.leaderboard import Standing, compared_places, difference_to_best
 from calibrant.results import Description, Estimate, TestResult
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 #: The version of the dictionary and the JSON.
 SCHEMA_VERSION: Final = 1
 
-_NAMED: Final = 5  # models that the repr names
 _FORM: Final = "pass {'one model': results, 'other model': results}"
 _DECIDED: Final = "no interval: a single cluster of questions decides the difference"
 _ONE: Final = "no interval: the variance cannot be estimated from one cluster of questions"
@@ -106,6 +104,8 @@ class ResultComparison(RankedModels):
     tests: Mapping[str, TestResult]
     groups: ClassVar[tuple[()]] = ()
 
+    __repr__ = RankedModels.__repr__
+
     def worse(self, pair: Pair) -> bool:
         """Return whether the second model is shown to be worse: the interval excludes 0, and the test rejects."""
         higher = self.descriptions[self.sorted_by].better == "higher"
@@ -173,10 +173,6 @@ class ResultComparison(RankedModels):
         from calibrant.plot import leaderboard
 
         return leaderboard(self, **options)
-
-    def __repr__(self) -> str:
-        names = named([*map(repr, self.names)], _NAMED)
-        return f"<ResultComparison of {names}: {self.verdict()[0]} Print the comparison to see everything.>"
 
     def _document(self, source: Source = NO_SOURCE, *, full: bool = False, **_: bool) -> Document:
         from calibrant.report.result_document import document_of

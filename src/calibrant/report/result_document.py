@@ -197,7 +197,6 @@ def _pairs(comparison: ResultComparison, *, full: bool) -> list[Block]:
 
 
 def _methods(comparison: ResultComparison) -> list[Method]:
-    """Return how means and differences were computed."""
     description, best = comparison.descriptions[comparison.sorted_by], comparison.leaderboard[0]
     pair = comparison.pairs[0][comparison.sorted_by]
     exact = "; p-value: exact McNemar test" * ("only_first" in pair.details)

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from calibrant.errors import InputError
 from calibrant.inputs.conversion import as_values
-from calibrant.inputs.notions import resolve
-from calibrant.inputs.predictions import as_predictions
 from calibrant.measures.measure import descriptions_of
 from calibrant.measures.verdict import closed_form_test
-from calibrant.report.compared_models import ComparisonSettings, ReadModel, check_columns, of_rows
+from calibrant.report.compared_models import ComparisonSettings, GivenModel, ReadModel, check_columns, of_rows
 from calibrant.report.result_comparison import Means, ResultComparison, compare_means
 from calibrant.results import TestResult
 from calibrant.runtime.arrays import ArrayLike
@@ -25,16 +23,12 @@ _FINITE: Final = "rank the models by brier, or leave the model out"
 
 
 def compare_sparse(
-    named: Sequence[tuple[str, str, Any, Any, Any]],
+    named: Sequence[GivenModel],
     others: Mapping[str, Any],
     clusters: ArrayLike | None,
     settings: ComparisonSettings,
 ) -> ResultComparison:
-    """Return the comparison of models whose predictions of unanswered questions are NaN.
-
-    ``named`` are the names of models, what their predictions are called in an error, the predictions, whether these are
-    logits, and the targets.
-    """
+    """Return the comparison of models whose predictions of unanswered questions are NaN."""
     measure = settings.sort_by
     if measure.name not in _LOSSES:
         expected, remedy = f"one of {', '.join(_LOSSES)} with sparse", "rank the models by brier"
@@ -43,13 +37,13 @@ def compare_sparse(
     tests: dict[str, TestResult] = {}
     shapes: list[tuple[int, ...]] = []
     labels = None
-    for name, argument, probs, is_logits, targets in named:
-        model, answered = _read(name, argument, probs, targets, is_logits, others, own=settings.own_outcomes)
-        n = model.predictions.n
-        shapes.append((n,) if model.predictions.layout == "binary" else (n, model.predictions.n_classes))
+    for given in named:
+        name, argument, *_ = given
+        model, answered = _read(given, others, own=settings.own_outcomes)
+        shapes.append(model.shape)
         check_columns(named, shapes)
         if labels is None and clusters is not None and clusters is not False:
-            labels = as_clusters(clusters, n)
+            labels = as_clusters(clusters, model.predictions.n)
         loss = np.where(answered, np.asarray(model.scores[_LOSSES.index(measure.name)], np.float64), np.nan)
         if np.isinf(loss).any():
             got = f"probability 0 of the outcome at row {int(np.argmax(np.isinf(loss))):,}"
@@ -68,13 +62,12 @@ def compare_sparse(
     return compare_means(means, labels, sparse=True, level=settings.level)
 
 
-def _read(
-    name: str, argument: str, probs: Any, targets: Any, is_logits: Any, others: Mapping[str, Any], *, own: bool
-) -> tuple[ReadModel, NDArray[np.bool_]]:
+def _read(given: GivenModel, others: Mapping[str, Any], *, own: bool) -> tuple[ReadModel, NDArray[np.bool_]]:
     """Return what is read of a model, and which questions it answered.
 
     Questions without an answer are read with a valid prediction, so that errors name the rows of the caller.
     """
+    name, argument, probs, is_logits, targets = given
     array = as_values(argument, probs)
     missing = np.zeros(len(array), np.bool_)
     if array.dtype.kind == "f":
@@ -85,12 +78,7 @@ def _read(
         targets = as_values(f"{argument}[1]", targets)
         if targets.dtype.kind == "f" and targets.shape == missing.shape:
             targets = np.where(missing, 0.0, targets)
-    try:
-        predictions = as_predictions(array, targets, logits=is_logits, **others)
-        return ReadModel.of(name, predictions, resolve(predictions, others["notion"]), own=own), ~missing
-    except InputError as error:
-        places = {"probs": f"{argument}[0]", "targets": f"{argument}[1]"} if own else {"probs": argument}
-        raise error.renamed(places) from None
+    return ReadModel.read((name, argument, array, is_logits, targets), others, own=own), ~missing
 
 
 def _test(

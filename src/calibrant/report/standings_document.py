@@ -16,6 +16,7 @@ from calibrant.render.words import (
     chance,
     chance_text,
     distinct,
+    left_out,
     named,
     number,
     percent,
@@ -52,9 +53,8 @@ def leaderboard_blocks(comparison: RankedModels, *, full: bool) -> list[Block]:
         return [Heading("Leaderboard"), Table("leaderboard", columns, "Leaderboard"), Notes([best])]
     places = range(len(comparison.leaderboard))[:_LISTED]
     bars = _bars([each.difference for each in comparison.leaderboard])
-    notes = [best]
-    if left := len(comparison.leaderboard) - len(places):
-        notes.append(f"to see the other {left} models, use --json, --html, or comparison.leaderboard in Python")
+    left = len(comparison.leaderboard) - len(places)
+    notes = [best, *left_out(left, "models", "--json, --html, or comparison.leaderboard")]
     title = f"Leaderboard by {label}, difference to the best with simultaneous CI"
     return [Heading(title), Table("leaderboard", columns, "Leaderboard", listed=places, bars=bars), Notes(notes)]
 
@@ -211,7 +211,6 @@ def _value_of_rank(comparison: RankedModels, *, full: bool) -> list[Column]:
 
 
 def _ranks(comparison: RankedModels) -> list[Column]:
-    """Return the columns of the ranks."""
     standings = comparison.leaderboard
     ends = {"rank_low": [each.rank_low for each in standings], "rank_high": [each.rank_high for each in standings]}
     return [
@@ -223,7 +222,6 @@ def _ranks(comparison: RankedModels) -> list[Column]:
 
 
 def _differences(comparison: RankedModels) -> list[Column]:
-    """Return the columns of the difference to the best model."""
     standings, level = comparison.leaderboard, percent(comparison.level)
     parts = [each.difference for each in standings]
     values = {"difference": [part.value for part in parts]}
@@ -251,7 +249,6 @@ def _measure(comparison: Comparison, key: str) -> Column:
 
 
 def _brief(label: str) -> str:
-    """Return a shorter heading of a measure."""
     return (
         f"{label[:9]}."
         if label.startswith("mean ") and len(label) > _SHORT
@@ -267,7 +264,6 @@ def _ece_if_calibrated(standings: Sequence[Standing], level: str) -> Column:
 
 
 def _mean(comparison: Comparison) -> str:
-    """Return the name of the mean score."""
     is_confidence = comparison.notion == "top-label" or comparison.own_outcomes
     return "mean confidence" if is_confidence else "mean prediction"
 

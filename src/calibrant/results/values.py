@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 Scale: TypeAlias = Literal["probability", "square", "score", "ratio"]
 
-#: Where a confidence band of the isotonic curve holds: at each score alone, or at all scores at once.
+#: How a calibration curve is fitted.
 CurveKind: TypeAlias = Literal["isotonic", "smooth", "loess"]
 
-#: Where a confidence band holds.
+#: Where a confidence band of the isotonic curve holds: at each score alone, or at all scores at once.
 Bands: TypeAlias = Literal["pointwise", "simultaneous"]
 BANDS: Final = ("pointwise", "simultaneous")
 
@@ -604,15 +604,6 @@ def columns_of(estimate: Estimate) -> dict[str, Any]:
 # ---------------------------------------------------------------- as plain Python
 
 
-class Tested(Protocol):
-    """What has a test and a diagram: a report on all rows, or on a group."""
-
-    @property
-    def test(self) -> TestResult | None: ...
-    @property
-    def diagram(self) -> ReliabilityDiagram | None: ...
-
-
 def plain(value: Any, path: str, missing: dict[str, str], reason: str | None = None) -> Any:
     """Return a value as plain Python; a number that is not finite becomes None, and ``missing`` gets the reason."""
     if isinstance(value, (np.ndarray, np.generic)):
@@ -658,23 +649,17 @@ def plain_estimate(
     return numbers
 
 
-def plain_test(test: TestResult, path: str, missing: dict[str, str]) -> dict[str, Any]:
+def plain_test(test: TestResult | None, path: str, missing: dict[str, str]) -> dict[str, Any] | None:
     """Return a test as plain Python."""
-    return _attributes(test, ("statistic", "p_value", "method", "n", "details"), path, missing)
+    return (
+        None if test is None else _attributes(test, ("statistic", "p_value", "method", "n", "details"), path, missing)
+    )
 
 
-def plain_diagram(diagram: ReliabilityDiagram, path: str, missing: dict[str, str]) -> dict[str, Any]:
+def plain_diagram(diagram: ReliabilityDiagram | None, path: str, missing: dict[str, str]) -> dict[str, Any] | None:
     """Return the bins of a diagram as plain Python; in empty bins None, and ``missing`` gets the reason."""
     names = ("edges", "counts", "confidences", "accuracies", "proportions", "lows", "highs", "band_lows", "band_highs")
-    return _attributes(diagram, names, path, missing, "the bin is empty")
-
-
-def plain_parts(part: Tested, missing: dict[str, str]) -> dict[str, Any]:
-    """Return the test and the diagram."""
-    return {
-        "test": None if part.test is None else plain_test(part.test, "test", missing),
-        "diagram": None if part.diagram is None else plain_diagram(part.diagram, "diagram", missing),
-    }
+    return None if diagram is None else _attributes(diagram, names, path, missing, "the bin is empty")
 
 
 _FEW_EXPECTED: Final = "no test: the expected number of events or non-events is too small"
@@ -686,7 +671,7 @@ def plain_classes(result: ClasswiseCalibration, names: Sequence[str] | None, mis
         "names": list(names) if names else [str(k) for k in range(len(result.errors))],
         **_attributes(result, ("errors",), "classwise", missing, "no score reached the threshold"),
         **_attributes(result, ("kept", "supports"), "classwise", missing),
-        "bins": _class_bins(result),
+        "bins": {name: values.tolist() for name, values in class_bins(result).items()},
         **_attributes(result, ("p_values", "adjusted_p_values"), "classwise", missing, _FEW_EXPECTED),
     }
 
@@ -701,7 +686,7 @@ def plain_curve(curve: CalibrationCurve, path: str, missing: dict[str, str]) -> 
     }
 
 
-def _class_bins(result: ClasswiseCalibration) -> dict[str, list[Any]]:
+def class_bins(result: ClasswiseCalibration) -> dict[str, NDArray[Any]]:
     """Return the filled bins of all classes, one after the other, as columns."""
     filled = result.counts > 0
     counts = result.counts[filled]
@@ -716,7 +701,7 @@ def _class_bins(result: ClasswiseCalibration) -> dict[str, list[Any]]:
     for name, ends in (("low", result.lows), ("high", result.highs)):
         if ends is not None:
             columns[name] = ends[filled]
-    return {name: values.tolist() for name, values in columns.items()}
+    return columns
 
 
 def plain_panel(panel: Panel | Forest, path: str, missing: dict[str, str]) -> dict[str, Any]:

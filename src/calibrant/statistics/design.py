@@ -91,13 +91,14 @@ def _effective(weights: Float64s, squares: Float64s) -> list[float]:
 
 
 def rare(number: float, of: str = "", unit: str = ROWS) -> str:
-    """Return a warning where too few rows, or clusters, have the less frequent outcome, or nothing."""
+    """Return a warning where too few rows have the less frequent outcome, or one occurs in too few clusters."""
     if number >= MINORITY * (1 - 1e-9):
         return ""
     if number == 0:
         return f"every row{of} has the same outcome, so intervals may be too short"
-    many = f"{number:.4g} {unit}{'s' * (number != 1)} {'of' if unit == ROWS else 'with'} the less frequent outcome{of}"
-    return f"{many}, fewer than {MINORITY}, so intervals may be too short"
+    many = f"{number:.4g} {unit}{'s' * (number != 1)}"
+    found = f"{many} of the less frequent outcome{of}" if unit == ROWS else f"one outcome{of} occurs in only {many}"
+    return f"{found}, fewer than {MINORITY}, so intervals may be too short"
 
 
 def large(share: float) -> str:

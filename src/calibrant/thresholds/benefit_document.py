@@ -84,6 +84,10 @@ def _cautions(result: BenefitOfThresholds) -> list[Sentence]:
     return [Sentence(f"Caution: {result.flag}.", "caution")] if result.flag else []
 
 
+def _saves(saved: float) -> str:
+    return f"saves {number(saved)}" if saved >= 0 else f"costs {number(-saved)} more"
+
+
 def _findings(result: BenefitOfThresholds) -> list[str]:
     chosen, costs = result.chosen, result.costs
     sentences = []
@@ -92,13 +96,15 @@ def _findings(result: BenefitOfThresholds) -> list[str]:
         errors = f"a false positive costs {costs.false_positive:g} and a false negative {costs.false_negative:g}"
         treat = f"Treat the rows with score at least {_threshold(costs.threshold)}."
         sentences.append(f"{treat} {lowest} if {errors}.")
-        saved = costs.false_negative * float(chosen.net_benefit[0])
-        low, high = (costs.false_negative * float(end[0]) for end in (chosen.lows, chosen.highs))
+        saved, everyone, *ends = (
+            costs.false_negative * float(benefit[0])
+            for benefit in (chosen.net_benefit, chosen.treat_all, chosen.lows, chosen.highs)
+        )
+        low, high = sorted(ends) if saved >= 0 else sorted(-end for end in ends)
         interval = f" ({percent(chosen.level)} CI {number(low)} to {number(high)})" if math.isfinite(low) else ""
-        everyone = costs.false_negative * float(chosen.treat_all[0])
         sentences.append(
-            f"Compared with treating nobody, this saves {number(saved)} per row{interval}; treating everyone saves "
-            f"{number(everyone)}. {amount(float(chosen.treated[0]))} of {rows_text(result.n)} are treated."
+            f"Compared with treating nobody, this {_saves(saved)} per row{interval}; treating everyone "
+            f"{_saves(everyone)}. {amount(float(chosen.treated[0]))} of {rows_text(result.n)} are treated."
         )
     useful = _useful(result)
     of_use = [_threshold(t) for t, is_useful in zip(chosen.thresholds.tolist(), useful, strict=True) if is_useful]

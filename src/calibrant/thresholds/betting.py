@@ -143,5 +143,4 @@ def _bet(rows: Float64s, max_risk: float, alpha: float) -> float:
 
 
 def _logarithm(rows: Float64s, wrong: Float64s, risk: float, bet: float) -> float:
-    """Return the logarithm of the wealth."""
     return float(np.sum(np.log1p(bet * (risk * rows - wrong))))

@@ -605,9 +605,9 @@ def _too_few(ranked: Ranked, asked: ThresholdOptions, max_risk: float, alpha: fl
 def _share(judged: Judged, found: Threshold) -> Share:
     """Return what a threshold does to other rows."""
     ranked = judged.ranked(alone=True)
-    if found.value is None:
-        return Share(coverage=0.0, risk=math.nan, risk_low=math.nan, risk_high=math.nan)
-    place = int(np.searchsorted(-ranked.thresholds, -found.value, side="right")) - 1
+    place = -1
+    if found.value is not None:
+        place += int(np.searchsorted(-ranked.thresholds, -found.value, side="right"))
     if place < 0:
         return Share(coverage=0.0, risk=math.nan, risk_low=math.nan, risk_high=math.nan)
     weight, errors = float(ranked.upto.rows[place]), float(ranked.upto.wrong[place])

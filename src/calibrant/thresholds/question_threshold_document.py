@@ -133,7 +133,6 @@ def _table(
 
 
 def _overview(result: QuestionThresholds, *, observed: bool) -> list[Block]:
-    """Return the table of the questions."""
     log = result.log
     kinds = Column.of("kind", "kind", (log[name].kind for name in result), words=True, spare=2)
     names, found = [*result], [*result.values()]
@@ -179,7 +178,6 @@ def _observed(gates: Sequence[Gate | None]) -> list[Column]:
 
 
 def _groups(result: QuestionThresholds) -> list[Block]:
-    """Return the table of the thresholds in each group."""
     entries = [
         (group, _ALL if name is None else name, found)
         for group, part in result.by_group.items()

@@ -230,7 +230,6 @@ def _count(weight: float) -> str:
 
 
 def _plan(side: Threshold, of_side: str) -> Iterator[str]:
-    """Yield what more rows would do."""
     needed, coverage, risk = side.rows_needed, side.coverage_needed, side.risk_needed
     if needed is None or coverage is None or risk is None:
         if side.value is None:
@@ -257,7 +256,6 @@ def _rounded_up(count: int) -> int:
 
 
 def _audit(side: Threshold, of_side: str) -> Iterator[str]:
-    """Yield how to keep the promise checked."""
     share = side.audit_fraction
     if share is None:
         return
@@ -270,7 +268,6 @@ def _audit(side: Threshold, of_side: str) -> Iterator[str]:
 
 
 def _audit_of_groups(result: Threshold) -> Iterator[str]:
-    """Yield how to keep the promises of groups checked."""
     certified = [part for part in result.by_group.values() if part.value is not None]
     if certified:
         kind = "predicted class" if result.per_class else "group"
@@ -289,10 +286,12 @@ def _costs(costs: Costs, level: str, a: str) -> Iterator[str]:
         f"{costs.error:g} and a referral {costs.referral:g}. Referring every row costs {costs.referral:g}, and "
         f"deciding every row automatically {costs.all_automatic:.4g}."
     )
+    decisions = f"save the cost of {benefit.value:.4g} referrals per row (net benefit"
+    if benefit.value < 0:
+        decisions = f"cost {-benefit.value:.4g} referrals more per row (net benefit {benefit.value:.4g}"
     yield (
-        f"Compared with referring every row, automatic decisions save the cost of {benefit.value:.4g} referrals "
-        f"per row (net benefit, {level} CI {benefit.low:.4g} to {benefit.high:.4g}). If the scores are calibrated, the "
-        f"threshold with the lowest cost is {costs.planned:.4g}."
+        f"Compared with referring every row, automatic decisions {decisions}, {level} CI {benefit.low:.4g} to "
+        f"{benefit.high:.4g}). If the scores are calibrated, the threshold with the lowest cost is {costs.planned:.4g}."
     )
 
 
@@ -303,8 +302,7 @@ def _of_groups(result: Threshold) -> Iterator[Sentence]:
     kinds = "predicted classes" if result.per_class else "groups"
     certified = {name: part for name, part in groups.items() if part.value is not None}
     together = f"with {percent(result.confidence)} confidence for all {kinds} together (Holm's adjustment)"
-    own = f"has a certified threshold of {'its' if len(certified) == 1 else 'their'} own"
-    own = own if len(certified) == 1 else own.replace("has a certified threshold", "have certified thresholds")
+    own = "has a certified threshold of its own" if len(certified) == 1 else "have certified thresholds of their own"
     many = f"{len(certified)} of {len(groups)} {kinds} {own}"
     if certified:
         each = [f"{short(name)} ({_reach(part)})" for name, part in certified.items()]
@@ -411,7 +409,6 @@ def _points_table(side: Threshold, curve: RiskCoverageCurve, certified: int | No
 
 
 def _areas_table(side: Threshold, name: str) -> Table:
-    """Return the areas under the curve with their intervals."""
     areas = side.areas.values()
     ends = {"low": [area.low for area in areas], "high": [area.high for area in areas]}
     columns = [

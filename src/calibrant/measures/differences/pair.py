@@ -39,6 +39,20 @@ if TYPE_CHECKING:
 Mean: TypeAlias = Literal["brier", "nll", "accuracy"]
 
 
+class Caution(NamedTuple):
+    """A warning about a model; without a name about both, or with the name in its text."""
+
+    text: str
+    model: str = ""
+
+
+def told(cautions: Sequence[Caution]) -> list[str]:
+    """Return warnings as texts, each once: with the name of their model, unless all models have the same."""
+    is_same = len({each.text for each in cautions if each.model}) == 1
+    texts = [each.text if is_same or not each.model else f"{each.model}: {each.text}" for each in cautions if each.text]
+    return list(dict.fromkeys(texts))
+
+
 class ComparedModel(Protocol):
     """One of two models; ``square`` is its unbiased squared l2 error, ``absolute`` its l1 error."""
 
@@ -173,8 +187,13 @@ class ModelPair(ABC):
 
     @property
     @abstractmethod
+    def cautions(self) -> Sequence[Caution]:
+        """Warnings where intervals are not to be trusted; empty texts are none."""
+
+    @property
     def flag(self) -> str:
-        """A warning where intervals are not to be trusted, or nothing."""
+        """The warnings of both models, or nothing."""
+        return "; ".join(told(self.cautions))
 
     # ------------------------------------------------------------ means over predictions
 

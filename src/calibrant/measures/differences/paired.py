@@ -25,7 +25,7 @@ from calibrant.inputs.weights import deciding_rows, effective_n, integer_weights
 from calibrant.measures.binned.bin_sums import BinMoments, BinSums, Correlations
 from calibrant.measures.binned.binned import largest_members, uniform_edges
 from calibrant.measures.binned.cluster_bins import ClusterBins
-from calibrant.measures.differences.pair import Flips, Mean, OnlyRight, UnitModel, UnitPair, loss_changes
+from calibrant.measures.differences.pair import Caution, Flips, Mean, OnlyRight, UnitModel, UnitPair, loss_changes
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, heavy
 from calibrant.runtime.arrays import Float64s
@@ -235,10 +235,10 @@ class RowPair(UnitPair):
         return self.first.rows.weighting
 
     @property
-    def flag(self) -> str:
-        """A warning where one outcome is too rare, or few rows weigh too much, or nothing."""
+    def cautions(self) -> list[Caution]:
+        """Warnings where one outcome is too rare, or few rows weigh too much."""
         rarer, name = min((model.rarer, model.name) for model in (self.first, self.second))
-        return "; ".join(filter(None, (rare(rarer, f" for {name}"), heavy(self.weighting.deciding_rows))))
+        return [Caution(rare(rarer, f" for {name}")), Caution(heavy(self.weighting.deciding_rows))]
 
     def change(self, mean: Mean) -> float:
         """Return the mean of the differences of rows, in which no digits are lost."""
@@ -349,11 +349,10 @@ class ClusterPair(UnitPair):
     absolute_method = UnitPair.absolute_method + BY_CLUSTER
 
     @property
-    def flag(self) -> str:
-        """A warning where the clusters are few or large, or few rows weigh too much, or nothing."""
-        one, other = self.first.rows.sample.flag, self.second.rows.sample.flag
-        named = [f"{model.name}: {flag}" for model, flag in ((self.first, one), (self.second, other)) if flag]
-        return "; ".join(filter(None, ([one] if one == other else named) + [heavy(self.deciding)]))
+    def cautions(self) -> list[Caution]:
+        """Warnings where the clusters are few or large, or few rows weigh too much."""
+        of_models = [Caution(model.rows.sample.flag, model.name) for model in (self.first, self.second)]
+        return [*of_models, Caution(heavy(self.deciding))]
 
     @cached_property
     def sizes(self) -> Float64s:

@@ -23,7 +23,15 @@ from calibrant.measures.binned.binned import uniform_bin_of
 from calibrant.measures.binned.cluster_bins import ClusterBins, uniform_sums
 from calibrant.measures.binned.ece import ECE
 from calibrant.measures.binned.rmsce import DEBIASED_SQUARE
-from calibrant.measures.differences.pair import ComparedModel, Flips, Mean, ModelPair, loss_changes, with_unseen
+from calibrant.measures.differences.pair import (
+    Caution,
+    ComparedModel,
+    Flips,
+    Mean,
+    ModelPair,
+    loss_changes,
+    with_unseen,
+)
 from calibrant.measures.differences.paired import ClusterModel, ClusterPair, ModelRows, paired_rows, variance
 from calibrant.measures.event import Event
 from calibrant.measures.means.means import PredictionMeans, Share, heavy, score_influence
@@ -125,10 +133,10 @@ class SummedPair(ModelPair):
     independent: bool = False
 
     @property
-    def flag(self) -> str:
-        """The warnings of both models, and one where few rows weigh too much, or nothing."""
+    def cautions(self) -> list[Caution]:
+        """The warnings of both models, and one where few rows weigh too much."""
         first, second = self.first, self.second
-        return "; ".join(filter(None, (first.flag, second.flag, heavy(min(first.deciding, second.deciding)))))
+        return [Caution(first.flag), Caution(second.flag), Caution(heavy(min(first.deciding, second.deciding)))]
 
     @property
     def mean_method(self) -> str:

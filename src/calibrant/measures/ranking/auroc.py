@@ -19,7 +19,7 @@ from calibrant.runtime.arrays import ArrayLike, Float64s
 from calibrant.runtime.dataclass import dataclass
 from calibrant.sketch import Arguments, Predicted
 from calibrant.statistics.cells import Cells
-from calibrant.statistics.design import Influence
+from calibrant.statistics.design import CLUSTERS, Influence
 from calibrant.statistics.group_tests import Deviations, steadied
 from calibrant.statistics.intervals import link_slope
 from calibrant.statistics.null import Interval
@@ -128,7 +128,10 @@ def _interval(inference: Inference) -> Interval:
         return Interval(math.nan, math.nan, reason)
     sample = inference.design.sample
     if sample.rarer < 2:
-        return Interval(math.nan, math.nan, f"no interval: fewer than 2 {sample.unit}s with the less frequent outcome")
+        few = "fewer than 2 rows with the less frequent outcome"
+        if sample.unit == CLUSTERS:
+            few = "one outcome occurs in fewer than 2 clusters"
+        return Interval(math.nan, math.nan, f"no interval: {few}")
     return inference.interval_by_variance(AUROC)._replace(method="DeLong, on log-odds")
 
 
