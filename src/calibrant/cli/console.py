@@ -38,10 +38,6 @@ ERR: Final = 2
 _OURS: Final = re.compile(r"(\x1b\[[012]m|\n)")
 
 
-#: What click raises to show the help, which has many lines; click 8.1 has no such class.
-_HELP: Final[tuple[type[Exception], ...]] = tuple(filter(None, (getattr(click.exceptions, "NoArgsIsHelpError", None),)))
-
-
 class OutputLost(Exception):
     """Standard output cannot be written. This is not an OSError, which is about files."""
 
@@ -73,7 +69,8 @@ def status_of(run: Callable[[], Any]) -> int:
         with losing():
             status = run()
     except click.ClickException as error:
-        if not isinstance(error, _HELP):  # a name with line breaks would add lines of its own
+        # The help has many lines; a name with line breaks would add lines of its own.
+        if not isinstance(error, click.exceptions.NoArgsIsHelpError):
             vars(error).update(message=_one_line(error.message))
         text = io.StringIO()
         error.show(text)

@@ -336,9 +336,9 @@ def year_of(tree: Node, sql: str) -> str | None:
             return None
         if part in _OF_A_YEAR or _LETTERS_OF_A_YEAR.search(words):
             date = date or next((each for each in arguments if each["class"] != "CONSTANT"), None)
-    if date is None or not (length := date.get("query_location_length")):  # DuckDB 1 does not say the length
+    if date is None:
         return None
-    start = date["query_location"] - len("SELECT (\n")
+    start, length = date["query_location"] - len("SELECT (\n"), date["query_location_length"]
     return f"year({sql.encode()[start : start + length].decode()})"
 
 

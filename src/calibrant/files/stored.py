@@ -214,7 +214,7 @@ class ArrowTable(StoredTable):
 
     def batches(self, selection: ColumnSelection) -> Iterator[Any]:
         columns = selection.used
-        rows, read = batch_rows(len(columns)), 0
+        rows, read = batch_rows(len(columns)), 0.0
         with reading(self.path):
             largest, most = decompressed_bytes(self.path, self._schema, columns), max_memory() // 2
             if largest > most:
@@ -224,14 +224,15 @@ class ArrowTable(StoredTable):
         with reading(self.path), self._reader(columns, compressed=largest > 0) as (reader, mapped):
             for batch in (every.select(list(columns)) for every in _batches(reader)):
                 batch.validate(full=True)  # what Arrow takes from a damaged file may end the process later
+                share = batch.get_total_buffer_size() / max(batch.num_rows, 1)  # `nbytes` does not know every type
                 for start in range(0, batch.num_rows, rows):
                     part = batch.slice(start, rows)
                     yield part
-                    read += part.nbytes
+                    read += share * part.num_rows
                     if read > _KEPT and mapped is not None and hasattr(mapped, "madvise"):
                         # The pages stay in the system's cache; what still refers to them is read from there again.
                         mapped.madvise(mmap.MADV_DONTNEED)
-                        read = 0
+                        read = 0.0
 
 
 def stored_table(path: str, engines: Engines | None = None) -> StoredTable:
