@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from pyarrow import csv
 from scipy.special import expit, logit, softmax
 
 import calibrant
@@ -81,7 +82,7 @@ def test_weights_clusters_and_conditions_are_those_of_python() -> None:
 
 
 def test_a_reference_has_its_classes_in_any_order() -> None:
-    pets = pd.read_csv("pets.csv", float_precision="round_trip")
+    pets = csv.read_csv("pets.csv").to_pandas()
     pets[["p_dog", "p_eel", "p_cat"]].to_csv("other.csv", index=False)
     options = ("--estimate-prior", "--trained-prior", "cat=0.1,dog=0.2,eel=0.7", "--json", "-", "--quiet")
     both = [run("recalibrate", "pets.csv", *options, "--reference", name) for name in ("pets.csv", "other.csv")]
@@ -117,7 +118,7 @@ def test_a_contradicted_assumption_writes_no_map_unless_asked() -> None:
 def test_classes_follow_their_names() -> None:
     options = ("--estimate-prior", "--trained-prior", "cat=0.3,dog=30%,eel=0.4")
     succeed("recalibrate", "pets.csv", *options, "--map", "m.json")
-    pets = pd.read_csv("pets.csv", float_precision="round_trip").to_numpy()  # in the order of the columns
+    pets = csv.read_csv("pets.csv").to_pandas().to_numpy()  # in the order of the columns
     trained = {"cat": 0.3, "dog": 0.3, "eel": 0.4}
     fix = calibrant.prior_shift(trained_prior=trained, probs=pets, class_names=["eel", "cat", "dog"])
     assert CalibrationMap.read("m.json") == fix.map

@@ -17,6 +17,7 @@ torchmetrics = pytest.importorskip("torchmetrics", reason="the torch extra is no
 
 from calibrant import torch as ct  # noqa: E402
 from calibrant.errors import InputError, MissingDependencyError  # noqa: E402
+from calibrant.torch import sharing  # noqa: E402
 from calibrant.torch.base import BatchError  # noqa: E402
 
 
@@ -405,7 +406,7 @@ def test_the_last_values_of_a_stream(name):
 def test_a_torchmetrics_whose_collections_mix_states_is_refused(version, monkeypatch):
     """Up to 1.6.2, a group that is named by the caller has wrong values, as the tests above would show."""
     monkeypatch.setattr(torchmetrics, "__version__", version)
-    spec = importlib.util.spec_from_file_location("imported_again", ct.__file__)
+    spec = importlib.util.spec_from_file_location("imported_again", sharing.__file__)
     refused = pytest.raises(MissingDependencyError, match=r"torchmetrics 1\.6\.3 or later is needed")
     with refused if version in ("1.4.0", "1.6.2") else nullcontext():
         spec.loader.exec_module(importlib.util.module_from_spec(spec))

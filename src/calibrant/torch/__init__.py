@@ -6,16 +6,12 @@ from calibrant.errors import MissingDependencyError, is_missing
 from calibrant.runtime.cached import names_of
 
 try:
-    import torch
-    import torchmetrics
+    import torch  # noqa: F401 - both, before a module needs them
+    import torchmetrics  # noqa: F401
 except ModuleNotFoundError as error:
     if not (is_missing(error, "torch") or is_missing(error, "torchmetrics")):
         raise
     raise MissingDependencyError(error.name or "torch", "for calibrant.torch", "torch") from error
-
-# Collections of an older one set states of one metric on another, without a way to notice it.
-if torch.torch_version.TorchVersion(torchmetrics.__version__) < "1.6.3":
-    raise MissingDependencyError("torchmetrics 1.6.3 or later", "for calibrant.torch", "torch")
 
 if TYPE_CHECKING:
     from calibrant.torch.binned_errors import (

@@ -13,10 +13,16 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import torch
+import torchmetrics
 from torch import Tensor
+from torch.torch_version import TorchVersion
 from torchmetrics import Metric
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, MissingDependencyError
+
+# Collections of an older one set states of one metric on another, without a way to notice it.
+if TorchVersion(torchmetrics.__version__) < "1.6.3":
+    raise MissingDependencyError("torchmetrics 1.6.3 or later", "for calibrant.torch", "torch")
 
 
 class UntracedMetric(Metric):
