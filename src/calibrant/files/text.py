@@ -15,7 +15,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
@@ -560,22 +560,42 @@ def _check_single(path: str, remedy: str) -> None:
 
 def _orient(content: Any) -> tuple[str, str] | None:
     """Say in which way an object holds a table, and what reads it in Python; None for an object that may be a row."""
-    keys, values = set(content), list(content.values())
+    keys = set(content)
     orient = "split" if {"columns", "data"} <= keys else "table" if {"schema", "data"} <= keys else ""
-    for key, value in content.items():
-        if not orient and isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            rows = f"contains one object, with rows in {quoted(key)}"
-            literal_key = json.dumps(key).replace("{", "{{").replace("}", "}}")  # what follows is a format
-            return rows, f"pandas.DataFrame(json.load(open({{name}}))[{literal_key}])"
-    if len(values) > 1 and all(isinstance(value, list) and len(value) > 1 for value in values):
-        lengths, cells = {len(value) for value in values}, (cell for value in values for cell in value)
-        if len(lengths) == 1 and not any(isinstance(cell, list | dict) for cell in cells):
-            return "contains one object whose lists are columns", "pandas.DataFrame(json.load(open({name})))"
-    inner = [set(value) for value in values if isinstance(value, dict)]
-    if inner and len(inner) == len(values) and all(each == inner[0] for each in inner):
-        numbered = all(key.isdigit() for key in keys), all(key.isdigit() for key in inner[0])
-        orient = orient or ("index" if numbered[0] else "columns" if numbered[1] else "")
+    if not orient and (key := _key_of_rows(content)) is not None:
+        literal_key = json.dumps(key).replace("{", "{{").replace("}", "}}")  # what follows is a format
+        read = f"pandas.DataFrame(json.load(open({{name}}))[{literal_key}])"
+        return f"contains one object, with rows in {quoted(key)}", read
+    if _holds_columns(list(content.values())):
+        return "contains one object whose lists are columns", "pandas.DataFrame(json.load(open({name})))"
+    orient = orient or _orient_of_objects(content)
     if not orient:
         return None
     words = f"contains a table of orient {quoted(orient)}, not one object for each row"
     return words, f"pandas.read_json({{name}}, orient={json.dumps(orient)}, precise_float=True)"
+
+
+def _key_of_rows(content: Mapping[str, Any]) -> str | None:
+    """Return the first key whose value is a list of objects."""
+    for key, value in content.items():
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            return key
+    return None
+
+
+def _holds_columns(values: Sequence[Any]) -> bool:
+    """Whether values are several lists of one length, without lists or objects in them."""
+    if len(values) < 2 or not all(isinstance(value, list) and len(value) > 1 for value in values):
+        return False
+    cells = (cell for value in values for cell in value)
+    return len({len(value) for value in values}) == 1 and not any(isinstance(cell, list | dict) for cell in cells)
+
+
+def _orient_of_objects(content: Mapping[str, Any]) -> str:
+    """Return the orient of objects with equal keys, whose own keys or inner keys are numbers, else nothing."""
+    inner = [set(value) for value in content.values() if isinstance(value, dict)]
+    if not inner or len(inner) < len(content) or any(each != inner[0] for each in inner):
+        return ""
+    if all(key.isdigit() for key in content):
+        return "index"
+    return "columns" if all(key.isdigit() for key in inner[0]) else ""

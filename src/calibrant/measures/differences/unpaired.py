@@ -34,7 +34,7 @@ from calibrant.measures.differences.pair import (
 )
 from calibrant.measures.differences.paired import ClusterModel, ClusterPair, ModelRows, paired_rows, variance
 from calibrant.measures.event import Event
-from calibrant.measures.means.means import PredictionMeans, Share, heavy, score_influence
+from calibrant.measures.means.means import PredictionMeans, RowShare, heavy, score_influence
 from calibrant.measures.measure import Measure
 from calibrant.runtime.dataclass import dataclass
 from calibrant.statistics.design import Clustered, SamplingDesign, rare
@@ -175,7 +175,8 @@ class SummedPair(ModelPair):
     def accuracy_interval(self, value: float, level: float) -> Interval:
         """Return the interval from the ends of Wilson's intervals of both: their distances together."""
         (low, high), (least, most) = (
-            Share.right(model.means).interval(model.design, model.means, level) for model in (self.first, self.second)
+            RowShare.right(model.means).interval(model.design, model.means, level)
+            for model in (self.first, self.second)
         )
         if not self.independent:
             return Interval(low - most, high - least, f"Wilson {_SUBTRACTED}")

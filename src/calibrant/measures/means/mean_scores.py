@@ -20,7 +20,7 @@ from calibrant.measures.isotonic import isotonic
 from calibrant.measures.isotonic.corp import decomposition
 from calibrant.measures.means.means import (
     OrderedMeans,
-    Share,
+    RowShare,
     event_brier_influence,
     rps_influence,
     score_influence,
@@ -59,7 +59,7 @@ def accuracy(
     return score_means(arguments).accuracy
 
 
-def _wilson(inference: Inference, share: Share) -> Interval:
+def _wilson(inference: Inference, share: RowShare) -> Interval:
     return Interval(*share.interval(inference.design, inference.event.predictions, inference.level), "Wilson")
 
 
@@ -78,8 +78,8 @@ ACCURACY = Measure(
     better="higher",
     range=(0.0, 1.0),
     bound=lambda event: event.predictions.accuracy_bound,
-    interval=lambda inference: _wilson(inference, Share.right(inference.event.predictions)),
-    influence=lambda event: Share.right(event.predictions).influence(event.design, event.predictions),
+    interval=lambda inference: _wilson(inference, RowShare.right(inference.event.predictions)),
+    influence=lambda event: RowShare.right(event.predictions).influence(event.design, event.predictions),
     null=NOT_AN_ERROR,
     difference=Difference(
         value=lambda model: model.means.accuracy,
@@ -353,10 +353,12 @@ WITHIN_ONE = Measure(
     details=_level_details,
     bound=exact,
     interval=lambda inference: _of_levels(
-        inference.event, lambda ordered: _wilson(inference, Share.within_one(ordered)), Interval(math.nan, math.nan, "")
+        inference.event,
+        lambda ordered: _wilson(inference, RowShare.within_one(ordered)),
+        Interval(math.nan, math.nan, ""),
     ),
     influence=lambda event: _of_levels(
-        event, lambda ordered: Share.within_one(ordered).influence(event.design, event.predictions), None
+        event, lambda ordered: RowShare.within_one(ordered).influence(event.design, event.predictions), None
     ),
     null=NOT_AN_ERROR,
     difference=Unavailable("models are not compared by measures of ordered levels"),

@@ -562,7 +562,7 @@ def surprises(event: Event) -> dict[str, str]:
 # ------------------------------------------------------------ shares
 
 
-class Share(NamedTuple):
+class RowShare(NamedTuple):
     """A share of predictions, which is as uncertain as in so many equal rows, and its sums over buckets of clusters."""
 
     value: float
@@ -570,12 +570,12 @@ class Share(NamedTuple):
     by_bucket: Callable[[Clustered], Float64s]
 
     @classmethod
-    def right(cls, means: PredictionMeans) -> Share:
+    def right(cls, means: PredictionMeans) -> RowShare:
         """Return the accuracy; the buckets of clusters must be scored."""
         return cls(means.accuracy, means.accuracy_rows, lambda clusters: clusters.scalar("right") / clusters.total)
 
     @classmethod
-    def within_one(cls, ordered: OrderedMeans) -> Share:
+    def within_one(cls, ordered: OrderedMeans) -> RowShare:
         """Return the accuracy within one level."""
         buckets = ordered.buckets
         return cls(ordered.within_one, ordered.rows, lambda clusters: buckets[clusters.held, 1] / clusters.total)
