@@ -282,18 +282,20 @@ def test_one_file_is_mapped_at_a_time(stored: str, given: str) -> None:
 
 @pytest.mark.every_value
 @pytest.mark.parametrize(
-    ("option", "value", "problem"),
+    ("kind", "option", "value", "problem"),
     [
-        ("--header-line", "2", "--header-line is for text tables and workbooks, but the file is .parquet"),
-        ("--encoding", "cp1252", "--encoding is for text files, but the file is not one"),
-        ("--sheet", "A", "--sheet is for workbooks (.xlsx), but the file is not one"),
+        ("parquet", "--header-line", "2", "--header-line is for text tables and workbooks, but the file is .parquet"),
+        ("parquet", "--encoding", "cp1252", "--encoding is for text files, but the file is not one"),
+        ("xlsx", "--encoding", "cp1252", "--encoding is for text files, but the file is not one"),
+        ("parquet", "--sheet", "A", "--sheet is for workbooks (.xlsx), but the file is not one"),
     ],
 )
-def test_options_of_text_do_not_fit_other_files(stored: str, option: str, value: str, problem: str) -> None:
-    pd.read_csv("new.csv").to_parquet("new.parquet")
-    given = ("apply", stored, "new.parquet", "--score", "risk", "--output", "out.csv")
+def test_options_of_text_do_not_fit_other_files(stored: str, kind: str, option: str, value: str, problem: str) -> None:
+    frame, name = pd.read_csv("new.csv"), f"new.{kind}"
+    frame.to_parquet(name) if kind == "parquet" else frame.to_excel(name, index=False)
+    given = ("apply", stored, name, "--score", "risk", "--output", "out.csv")
     status, _, err = run(*given, option, value)
-    assert (status, " ".join(err.split())) == (1, f"calibrant: new.parquet: {problem}; leave {option} out")
+    assert (status, " ".join(err.split())) == (1, f"calibrant: {name}: {problem}; leave {option} out")
     assert not Path("out.csv").exists()
     assert run(*given)[0] == 0
 

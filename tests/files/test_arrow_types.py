@@ -40,8 +40,8 @@ def columns() -> dict[str, Any]:
         "duration_whole": ([5000, 6000], pa.duration("ns")),
         "zoned": ([5, 6], pa.timestamp("us", "Europe/Berlin")),
         "boolean": ([True, False], pa.bool_()),
-        "decimal32": (decimals, getattr(pa, "decimal32", pa.decimal128)(5, 2)),  # PyArrow 19
-        "decimal64": (decimals, getattr(pa, "decimal64", pa.decimal128)(12, 2)),
+        "decimal32": (decimals, pa.decimal32(5, 2)),
+        "decimal64": (decimals, pa.decimal64(12, 2)),
         "decimal128": (decimals, pa.decimal128(20, 3)),
         "decimal256": (decimals, pa.decimal256(60, 3)),
         "decimal_of_hundreds": ([Decimal(500), Decimal(700)], pa.decimal128(10, -2)),

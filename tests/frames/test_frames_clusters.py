@@ -417,7 +417,7 @@ def test_a_time_with_a_zone_is_the_same_instant_in_utc() -> None:
 )
 def test_times_have_any_unit(name: str, unit: str) -> None:
     stamps = np.array(["1969-12-31T23:59:59", "2024-01-31", "2024-01-31T09:30:10"], f"datetime64[{unit}]")
-    stamps[2] += 1  # of the unit
+    stamps[2] += np.timedelta64(1, unit)
     columns = {"p": np.array([0.25, 0.5, 0.75]), "y": np.array([0, 1, 1]), "c": stamps}
     check(sketch(ENGINES[name](columns), **EVENT, cluster="c"), of_arrays(columns, stamps))
 

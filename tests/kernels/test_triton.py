@@ -456,7 +456,9 @@ def test_kernels_compile_for_a_gpu(name, plan, dtype, numbers):
     plan |= {key: 1 for key in names if numbers == "ones" and key in ones}
     kinds |= {"n": "i64" if numbers == "large" else "i32"}
     kind_of = {key: kinds.get(key, "*i64" if key.endswith("_ptr") else "i32") for key in names}
-    if fused._REMEMBERS:
+    if triton.__version__.startswith("3.2."):  # which names parameters that are no constants
+        signature, constants = {key: kind_of[key] for key in names if key not in plan}, plan
+    elif fused._REMEMBERS:
         signature = {key: "constexpr" if key in plan else kind_of[key] for key in names}
         constants = {(names.index(key),): value for key, value in plan.items()}
     else:  # Triton 3.0 and 3.1 name parameters by their places

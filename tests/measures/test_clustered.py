@@ -42,7 +42,7 @@ from calibrant.measures.line.line import line_by_cluster as log_odds_line
 from calibrant.measures.means.in_the_large import mean_gap_law
 from calibrant.measures.means.means import (
     PredictionMeans,
-    Share,
+    RowShare,
     gap_variance,
     mean_score_influence,
     rate_interval,
@@ -182,7 +182,7 @@ def intervals(rows, level=0.9):
         "gap": mean_interval(errors["gap"], gap_variance(rows), 1.0, level),
         "score": mean_score_ends(rows, level),
         "brier": score_ends(rows, "brier", means_of, level),
-        "accuracy": Share.right(means_of).interval(rows, means_of, level),
+        "accuracy": RowShare.right(means_of).interval(rows, means_of, level),
         "rate": rate_interval(rate_of(rows), rate_rows(rows, level), level),
         "uncertainty": uncertainty_interval(rate_of(rows), rate_rows(rows, level), level),
     }
@@ -1200,7 +1200,7 @@ def test_parts_of_the_verdict_have_uniform_p_values_on_replicates():
 def test_a_share_of_rows_that_are_all_alike_counts_clusters():
     rows = clustered(*HARD["all right"])
     means = PredictionMeans.of_table(rows.fine.table, right=False)
-    found = Share.right(means).interval(rows, means, 0.9)
+    found = RowShare.right(means).interval(rows, means, 0.9)
     assert found == pytest.approx(wilson_interval(1.0, 8, normal_quantile(0.9)), rel=EXACT)
     low, _ = rate_interval(1.0, rate_rows(rows, 0.9), 0.9)
     assert low == pytest.approx(0.05 ** (1 / 8), rel=EXACT)  # Clopper and Pearson's, exact

@@ -29,7 +29,7 @@ from calibrant.measures.isotonic.corp import coarse_miscalibrations, refinement
 from calibrant.measures.line.line import Line
 from calibrant.measures.line.line import line_by_cluster as log_odds_line
 from calibrant.measures.means.in_the_large import mean_gap_law
-from calibrant.measures.means.means import PredictionMeans, Share, gap_variance
+from calibrant.measures.means.means import PredictionMeans, RowShare, gap_variance
 from calibrant.measures.simulated import ClusterNull
 from calibrant.measures.smooth import smooth_inference as smooth
 from calibrant.measures.smooth.smece import null_smooth
@@ -133,7 +133,7 @@ def evaluated(rows, resampling, *, slow):
     ends = {
         "gap": mean_interval(gap, gap_variance(rows), 1.0, level),
         "brier": score_ends(rows, "brier", means_of, level),
-        "accuracy": Share.right(means_of).interval(rows, means_of, level),
+        "accuracy": RowShare.right(means_of).interval(rows, means_of, level),
         "ece": intervals.absolute_interval(found, observed[0], level, rejected=p["ece"] <= tail),
         "square": intervals.square_interval(found, found.square, level, rejected=p["square"] <= tail),
         "ks": cumulative.interval_by_cluster(rows, observed[2], resampling),

@@ -662,8 +662,13 @@ def test_both_sides_of_a_threshold_have_one_alarm_together() -> None:
     expected = [{**each, "log_evidence": pytest.approx(each["log_evidence"] - math.log(2))} for each in own]
     assert found == expected
     assert calibrant.Monitor.from_json(both.to_json()).to_dict()["promises"] == found
-    both.watch_threshold({"value": 0.9, "side": "yes", "max_risk": 0.05})  # a later one leaves them as they are
+    kept = calibrant.Monitor(threshold=sides)
+    kept.update(*rows(500, 1))
+    assert "about this with a probability of at most 5 %" in str(kept)
+    for watch in (both, kept):
+        watch.watch_threshold({"value": 0.9, "side": "yes", "max_risk": 0.05})  # a later one leaves them as they are
     assert both.to_dict()["promises"][:2] == found
+    assert "about this with a probability of at most 10 %" in str(kept)
     older = both.to_state()
     for part in older["promises"]:
         del part["together"]  # as in states of earlier versions
@@ -675,6 +680,17 @@ def _grouped(n: int, seed: int, *, shift: float = 0.0) -> tuple[np.ndarray, np.n
     rng = np.random.default_rng(seed)
     p, groups = rng.beta(4, 1, n), rng.choice(["a", "b"], n)
     return p, (rng.random(n) < expit(logit(p) + shift * (groups == "b"))).astype(int), groups
+
+
+def test_a_monitor_that_runs_without_groups_refuses_their_thresholds_and_goes_on() -> None:
+    p, y, groups = _grouped(8_000, 0)
+    threshold = calibrant.certify_threshold(p, y, groups=groups, max_risk=0.1)
+    watch = calibrant.Monitor()
+    watch.update(p[:500], y[:500])
+    with pytest.raises(InputError, match=r"got no groups; begin a new monitor \(a new state file\) with these groups"):
+        watch.watch_threshold(threshold)
+    watch.update(p[500:900], y[500:900])
+    assert not watch.to_dict()["promises"]
 
 
 @pytest.mark.parametrize("stored", [False, True])

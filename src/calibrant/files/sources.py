@@ -236,9 +236,10 @@ def check_options(path: str, kind: str, options: Options, targets_file: str | No
             path, "contains its own targets, but --targets names another file", "use --targets only with .npy files"
         )
     is_table, arrays = kind in TABLES, f"is for tables, but a .{kind} file has arrays"
+    has_sheets = is_workbook(original(path))
     for option, value, fits, problem, remedy in (
-        ("--encoding", options.encoding, is_text(located(path)), _NOT_TEXT, ""),
-        ("--sheet", options.sheet, is_workbook(original(path)), _NOT_A_WORKBOOK, ""),
+        ("--encoding", options.encoding, is_text(located(path)) and not has_sheets, _NOT_TEXT, ""),
+        ("--sheet", options.sheet, has_sheets, _NOT_A_WORKBOOK, ""),
         ("--header-line", options.header_line, kind == "csv", _HAS_NO_LINES.format(kind), ""),
         ("--decimal-comma", options.decimal_comma, kind in ("csv", "json"), _HAS_NUMBERS.format(kind), ""),
         ("--odds", options.odds, is_table, arrays, "save a table"),

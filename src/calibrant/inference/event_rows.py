@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -54,6 +55,8 @@ class EventRows(Event):
             raise InputError("clusters", f"no value with a {type(probs).__name__}", "a value", remedy)
         if ready or clusters is None or clusters is False:
             sketch = arguments.sketch()
+            if sketch is not None:  # read once: another thread may add to it
+                arguments = replace(arguments, probs=sketch)
             buckets = None if sketch is None else sketch.buckets
             return cls.of_buckets(arguments.table(), buckets, logits=bool(arguments.logits))
         predictions, notion = arguments.predictions()

@@ -101,6 +101,9 @@ class History(NamedTuple):
         As those of the monitor; ``log_evidence`` is the logarithm of the largest evidence.
     log_evidence_of_drifts : float
         The same logarithm without impossible outcomes.
+    promises_alpha : float
+        A bound on the probability of an alarm about a promise if all promises are kept: ``alpha`` for each call that
+        added thresholds.
     """
 
     n: float
@@ -121,6 +124,7 @@ class History(NamedTuple):
     drift: Drift | None
     groups: tuple[GroupSeen, ...]
     promises: tuple[PromiseSeen, ...]
+    promises_alpha: float
 
     @property
     def level(self) -> float:

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -314,15 +315,8 @@ class Monitor(Shown):
             expected = "independent rows with a threshold"
             remedy = "monitor the threshold separately, with one row for each cluster"
             raise InputError("clusters", expected, "clusters", remedy)
-        known = data.groups if self._groups is None else self._groups
-        if lacking := [promise.group for promise in self._promises if promise.group and promise.group not in known]:
-            expected = f"the groups of the threshold, which has a promise for {quoted(short(lacking[0]))}"
-            got = named([quoted(short(name)) for name in known], _NAMED) or "no groups"
-            remedy = (
-                "pass the group of each row (--by) and name all groups with groups= (--groups), "
-                "or certify the threshold without groups"
-            )
-            raise InputError("groups", expected, got, remedy)
+        remedy = "pass the group of each row (--by) and name all groups with groups= (--groups)"
+        _check_groups(self._promises, data.groups if self._groups is None else self._groups, remedy)
 
     def _check_log(self, log: DecisionLog) -> None:
         """Reject a log after slices of one event, with a threshold, or with other questions than before."""
@@ -488,14 +482,15 @@ class Monitor(Shown):
         threshold : Threshold, TwoSidedThreshold, QuestionThresholds or dict
             What `calibrant.certify_threshold`, `calibrant.certify_two_sided` or `calibrant.certify_questions` returned,
             or its dictionary. Both sides of a threshold, or the thresholds of all groups or questions, raise a false
-            alarm with a probability of at most ``alpha`` together. With thresholds of groups, the common threshold is
+            alarm with a probability of at most ``alpha`` together, and those of a later call with one of at most
+            ``alpha`` in addition. With thresholds of groups, the common threshold is
             watched too, and the monitor needs these groups; for thresholds of predicted classes, the groups are the
             predicted classes.
 
         Raises
         ------
         calibrant.errors.InputError
-            Without a certified threshold.
+            Without a certified threshold; for a threshold of groups that a monitor with slices does not have.
         """
 
         def key(promise: Promise) -> tuple[Any, ...]:
@@ -503,6 +498,9 @@ class Monitor(Shown):
 
         known = set(map(key, self._promises))
         new = [each for each in Promise.of(threshold) if key(each) not in known]
+        if self._slices:
+            remedy = "begin a new monitor (a new state file) with these groups, or leave this threshold out"
+            _check_groups(new, self._groups or {}, remedy)
         self._promises = [*self._promises, *(replace(each, together=len(new)) for each in new)]
 
     @property
@@ -723,6 +721,7 @@ class Monitor(Shown):
                 )
                 for promise in self._promises
             ),
+            promises_alpha=self.alpha * float(sum(Fraction(1, promise.together) for promise in self._promises)),
         )
 
     def _group_seen(self, name: str, group: Group, called_out: Collection[str]) -> GroupSeen:
@@ -832,6 +831,14 @@ class Monitor(Shown):
                 for each in self._slices
             ],
         }
+
+
+def _check_groups(promises: Iterable[Promise], known: Collection[str], remedy: str) -> None:
+    """Reject promises about groups that are not known."""
+    if lacking := [promise.group for promise in promises if promise.group and promise.group not in known]:
+        expected = f"the groups of the threshold, which has a promise for {quoted(short(lacking[0]))}"
+        got = named([quoted(short(name)) for name in known], _NAMED) or "no groups"
+        raise InputError("groups", expected, got, f"{remedy}, or certify the threshold without groups")
 
 
 def _stored(mixture: Mixture) -> dict[str, Any]:

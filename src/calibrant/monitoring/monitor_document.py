@@ -403,7 +403,7 @@ def _promises(history: History) -> Iterator[Sentence]:
     yield from (_promise(part, history) for part in history.promises)
     if history.promises and not history.promise_broken:
         promise = "If the promised error rate is" if len(history.promises) == 1 else "If all promised error rates are"
-        chance = f"with a probability of at most {percent(history.alpha)}"
+        chance = f"with a probability of at most {percent(min(1.0, history.promises_alpha))}"
         yield Sentence(f"{promise} never exceeded, calibrant raises an alarm about this {chance}.")
 
 

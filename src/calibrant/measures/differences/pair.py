@@ -43,14 +43,16 @@ class Caution(NamedTuple):
     """A warning about a model; without a name about both, or with the name in its text."""
 
     text: str
-    model: str = ""
+    model: str | None = None
 
 
 def told(cautions: Sequence[Caution]) -> list[str]:
     """Return warnings as texts, each once: with the name of their model, unless all models have the same."""
-    is_same = len({each.text for each in cautions if each.model}) == 1
-    texts = [each.text if is_same or not each.model else f"{each.model}: {each.text}" for each in cautions if each.text]
-    return list(dict.fromkeys(texts))
+    of_models = [each for each in cautions if each.model is not None]
+    is_same = len({each.text for each in of_models}) == 1
+    texts = [each.text if is_same else f"{each.model}: {each.text}" for each in of_models if each.text]
+    of_both = [each.text for each in cautions if each.model is None and each.text]
+    return list(dict.fromkeys([*texts, *of_both]))
 
 
 class ComparedModel(Protocol):
